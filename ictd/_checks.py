@@ -1,0 +1,179 @@
+"""Checks at the door: every public function refuses bad input before it does any work.
+
+Each function returns the value in the form in which the caller wants it, or raises an error that names
+the argument, what came and what was expected.
+"""
+
+import numbers
+
+import numpy as np
+
+# Probabilities may miss 1 by rounding, also when they were computed in float32 or typed with seven digits.
+SUM_TOLERANCE = 1e-6
+
+
+def describe(value):
+    """Say in a few words what came, for an error message."""
+    if isinstance(value, (np.ndarray, list, tuple)):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            return f"a {type(value).__name__} with rows of different lengths"
+        return f"a {type(value).__name__} of shape {array.shape} and type {array.dtype}"
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"a {type(value).__name__} of shape {tuple(shape)}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def array(name, value, shape, *, dtype=np.float64, finite=True):
+    """Return ``value`` as an array of the given shape.
+
+    ``shape`` is a tuple of ints (this length), strings (any length, the string is shown in the message)
+    and at the front possibly ``...`` (any number of leading dimensions). ``dtype=None`` keeps a floating
+    type and turns everything else into float64.
+    """
+    expected = _shape_text(shape)
+    try:
+        result = np.asarray(value)
+        if result.dtype.kind == "c":
+            raise TypeError
+        if dtype is None:
+            dtype = result.dtype if result.dtype.kind == "f" else np.float64
+        result = result.astype(dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}"
+        ) from None
+    lengths = shape[1:] if shape and shape[0] is ... else shape
+    open_front = len(lengths) != len(shape)
+    fits = result.ndim >= len(lengths) if open_front else result.ndim == len(lengths)
+    if fits:
+        tail = result.shape[result.ndim - len(lengths):]
+        fits = all(isinstance(want, str) or want == have for want, have in zip(lengths, tail))
+    if not fits:
+        raise ValueError(f"{name} must have shape {expected}; got shape {result.shape}")
+    if result.size == 0:
+        raise ValueError(f"{name} must not be empty; got shape {result.shape}, expected {expected}")
+    if finite and not np.isfinite(result).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
+        raise ValueError(f"{name} must be finite; entry {where} is {result[where]}")
+    return result
+
+
+def _shape_text(shape):
+    parts = ["..." if part is ... else str(part) for part in shape]
+    return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+
+def real(name, value, *, low=None, low_open=False, high=None, high_open=False):
+    """Return ``value`` as a finite float inside an interval."""
+    interval = (
+        f"{'(' if low_open or low is None else '['}{'-inf' if low is None else low}, "
+        f"{'inf' if high is None else high}{')' if high_open or high is None else ']'}"
+    )
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number in {interval}; got {describe(value)}")
+    number = float(value)
+    inside = (
+        np.isfinite(number)
+        and (low is None or number > low or (number == low and not low_open))
+        and (high is None or number < high or (number == high and not high_open))
+    )
+    if not inside:
+        raise ValueError(f"{name} must be in {interval}; got {value!r}")
+    return number
+
+
+def discount(gamma, name="gamma"):
+    """Return the discount as a float in [0, 1)."""
+    return real(name, gamma, low=0, high=1, high_open=True)
+
+
+def integer(name, value, *, low, high=None):
+    """Return ``value`` as an int of at least ``low`` and, if given, at most ``high``."""
+    expected = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be {expected}; got {describe(value)}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {expected}; got {value}")
+    return int(value)
+
+
+def step_sizes(step_size, n_steps, name="step_size"):
+    """Return one positive step size per step, shape (n_steps,), from a float or an array of that shape."""
+    if np.ndim(step_size) == 0:
+        return np.full(n_steps, real(name, step_size, low=0, low_open=True))
+    if n_steps == 0 and np.shape(step_size) == (0,):
+        return np.zeros(0)
+    sizes = array(name, step_size, (n_steps,))
+    if (sizes <= 0).any():
+        where = int(np.argmax(sizes <= 0))
+        raise ValueError(f"{name} must be positive at every step; entry {where} is {sizes[where]}")
+    return sizes
+
+
+def distribution(name, value, n_states):
+    """Return a probability vector of shape (n_states,)."""
+    weights = array(name, value, (n_states,))
+    if (weights < 0).any():
+        where = int(np.argmin(weights))
+        raise ValueError(f"{name} must be non-negative; entry {where} is {weights[where]}")
+    if abs(weights.sum() - 1) > SUM_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1; it sums to {weights.sum():.10g}")
+    return weights
+
+
+def stochastic(name, value, n_rows=None, n_columns=None):
+    """Return a row-stochastic matrix; square unless both lengths are given."""
+    if n_rows is None:
+        matrix = array(name, value, ("S", "S"))
+        if matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"{name} must be square, of shape (S, S); got shape {matrix.shape}")
+    else:
+        matrix = array(name, value, (n_rows, n_columns))
+    if (matrix < 0).any():
+        row, column = (int(i) for i in np.argwhere(matrix < 0)[0])
+        raise ValueError(f"{name} must be non-negative; entry ({row}, {column}) is {matrix[row, column]}")
+    sums = matrix.sum(axis=1)
+    wrong = np.abs(sums - 1) > SUM_TOLERANCE
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{name} must have rows that sum to 1; row {row} sums to {sums[row]:.10g}")
+    return matrix
+
+
+def numpy_generator(rng, name="rng"):
+    """Return a numpy.random.Generator; a seed is refused, so that every draw has a visible source."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"{name} must be a numpy.random.Generator, for example numpy.random.default_rng(0); "
+            f"got {describe(rng)}"
+        )
+    return rng
+
+
+def instance(name, value, kind):
+    """Return ``value`` if it is of class ``kind``."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be of type {kind.__name__}; got {describe(value)}")
+    return value
+
+
+def option(name, value, options):
+    """Return ``value`` if it is one of the strings in ``options``."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {describe(value)}")
+    return value
+
+
+def freeze(instance_, **arrays):
+    """Store read-only copies in the fields of a frozen dataclass."""
+    for field, values in arrays.items():
+        if isinstance(values, np.ndarray):
+            values = values.copy()
+            values.flags.writeable = False
+        object.__setattr__(instance_, field, values)

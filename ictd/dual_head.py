@@ -1,0 +1,94 @@
+"""The dual-head layer: one head for the current values, one for the targets of their predecessors."""
+
+import torch
+from torch import nn
+
+from ictd import _checks
+from ictd.attention import attend, check_prompt, check_square, shift_left
+from ictd.prompt import rows
+
+
+def target_value_matrix(V, gamma):
+    """The value matrix of the target head: gamma e_{d+2} e_{d+3}^T V.
+
+    Parameters
+    ----------
+    V : Tensor, shape (..., d+3, d+3)
+    gamma : float
+        Discount in [0, 1).
+
+    Returns
+    -------
+    Tensor, shape (..., d+3, d+3)
+        All rows 0 but the target row, which is gamma times the value row of V.
+    """
+    row = rows(V.shape[-1] - 3)
+    result = torch.zeros_like(V)
+    result[..., row.target, :] = gamma * V[..., row.value, :]
+    return result
+
+
+def dual_head_step(Z, V, A, gamma, V_target=None, A_target=None):
+    """One layer without checks; see `DualHeadLayer`."""
+    if V_target is None:
+        V_target = target_value_matrix(V, gamma)
+    target = attend(Z, V_target, A if A_target is None else A_target)
+    return Z + attend(Z, V, A) + shift_left(target)
+
+
+class DualHeadLayer(nn.Module):
+    """``Z + Attn(Z; V, A) + Attn(Z; V_target, A_target) Pi``.
+
+    With the constructed parameters and consistent memories, L layers are L steps of weighted softmax TD
+    (Theorem 1 of the paper).
+
+    Parameters
+    ----------
+    V, A : Tensor, shape (..., d+3, d+3)
+        Value and score matrix of the current-value head.
+    gamma : float
+        Discount in [0, 1).
+    V_target : Tensor, shape (..., d+3, d+3), optional
+        Value matrix of the target head; default gamma e_{d+2} e_{d+3}^T V.
+    A_target : Tensor, shape (..., d+3, d+3), optional
+        Score matrix of the target head; default A.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, NaN, gamma outside [0, 1).
+    """
+
+    def __init__(self, V, A, gamma, V_target=None, A_target=None):
+        super().__init__()
+        self.gamma = _checks.discount(gamma)
+        size = check_parameters(V, A)
+        optional = {"V_target": V_target, "A_target": A_target}
+        for name, matrix in {"V": V, "A": A, **optional}.items():
+            if matrix is not None or name not in optional:
+                check_square(name, matrix, size, V)
+            store(self, name, matrix)
+
+    def forward(self, Z):
+        """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
+        check_prompt(Z)
+        check_square("V", self.V, Z.shape[-2], Z)
+        return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)
+
+
+def check_parameters(V, A):
+    """The common size d+3 of a value and a score matrix."""
+    if not isinstance(V, torch.Tensor) or V.ndim < 2 or V.shape[-1] < 4:
+        raise ValueError(f"V must be a tensor of shape (..., d+3, d+3) with d >= 1; got {_checks.describe(V)}")
+    size = V.shape[-1]
+    check_square("V", V, size)
+    check_square("A", A, size, V)
+    return size
+
+
+def store(module, name, tensor):
+    """Keep a tensor in a module: trainable if it is a Parameter, as a buffer otherwise."""
+    if isinstance(tensor, nn.Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)

@@ -1,0 +1,45 @@
+"""Feature maps: one row of the matrix X, shape (S, d), for each state."""
+
+import numpy as np
+
+from ictd import _checks
+
+
+def one_hot(n_states, scale=1.0):
+    """Indicator features: state s has ``scale`` in place s and 0 elsewhere.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states S, at least 1.
+    scale : float
+        Positive length of every feature vector. Inner products, and so the scores, are
+        ``scale**2`` for equal states and 0 for others.
+
+    Returns
+    -------
+    ndarray, shape (S, S)
+    """
+    n_states = _checks.integer("n_states", n_states, low=1)
+    return _checks.real("scale", scale, low=0, low_open=True) * np.eye(n_states)
+
+
+def gaussian(n_states, dim, rng, scale=1.0):
+    """Independent normal features with mean 0 and standard deviation ``scale``.
+
+    Parameters
+    ----------
+    n_states, dim : int
+        Number of states S and of features d, each at least 1.
+    rng : numpy.random.Generator
+    scale : float
+        Positive standard deviation of every entry.
+
+    Returns
+    -------
+    ndarray, shape (S, d)
+    """
+    n_states = _checks.integer("n_states", n_states, low=1)
+    dim = _checks.integer("dim", dim, low=1)
+    rng = _checks.numpy_generator(rng)
+    return _checks.real("scale", scale, low=0, low_open=True) * rng.standard_normal((n_states, dim))

@@ -1,0 +1,329 @@
+"""Markov reward processes, their values, and trajectories sampled from them."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from ictd import _checks
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """States S_0..S_n and the rewards R_1..R_n paid for leaving S_0..S_{n-1}.
+
+    Parameters
+    ----------
+    states : array_like of int, shape (n+1,)
+        Indices from 0 on. They may come from the user's own data.
+    rewards : array_like, shape (n,)
+        ``rewards[k-1]`` is R_k, the reward for leaving ``states[k-1]``. Rewards may be noisy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Non-integer or negative states, NaN, lengths that do not fit, or no transition at all.
+    """
+
+    states: np.ndarray
+    rewards: np.ndarray
+
+    def __post_init__(self):
+        states = np.asarray(self.states)
+        if states.dtype.kind not in "iu":
+            raise TypeError(
+                f"states must be an array of integer state indices, shape (n+1,); "
+                f"got {_checks.describe(self.states)}"
+            )
+        if states.ndim != 1 or states.size < 2:
+            raise ValueError(
+                f"states must have shape (n+1,) with at least one transition (n >= 1); got shape {states.shape}"
+            )
+        if (states < 0).any():
+            where = int(np.argmax(states < 0))
+            raise ValueError(f"states must be indices from 0 on; entry {where} is {states[where]}")
+        rewards = _checks.array("rewards", self.rewards, (states.size - 1,))
+        _checks.freeze(self, states=states.astype(np.int64), rewards=rewards)
+
+    @property
+    def n_transitions(self):
+        """Number n of transitions."""
+        return self.rewards.size
+
+
+@dataclass(frozen=True, eq=False)
+class MRP:
+    """A finite Markov reward process with deterministic rewards per state.
+
+    Parameters
+    ----------
+    transition : array_like, shape (S, S)
+        Row s holds the probabilities P(s, .) of the next state. Rows sum to 1 (to 1e-6).
+    reward : array_like, shape (S,)
+        r(s), paid for leaving state s.
+    gamma : float
+        Discount in [0, 1).
+    start : array_like, shape (S,), optional
+        Distribution of the first state; uniform if not given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A matrix that is not stochastic, shapes that do not fit, NaN, gamma outside [0, 1).
+    """
+
+    transition: np.ndarray
+    reward: np.ndarray
+    gamma: float
+    start: np.ndarray = None
+
+    def __post_init__(self):
+        transition = _checks.stochastic("transition", self.transition)
+        n_states = transition.shape[0]
+        reward = _checks.array("reward", self.reward, (n_states,))
+        gamma = _checks.discount(self.gamma)
+        if self.start is None:
+            start = np.full(n_states, 1 / n_states)
+        else:
+            start = _checks.distribution("start", self.start, n_states)
+        _checks.freeze(self, transition=transition, reward=reward, gamma=gamma, start=start)
+
+    @property
+    def n_states(self):
+        """Number S of states."""
+        return self.reward.size
+
+    def value(self):
+        """True value v = (I - gamma P)^{-1} r, the solution of the Bellman equation, shape (S,)."""
+        return np.linalg.solve(np.eye(self.n_states) - self.gamma * self.transition, self.reward)
+
+    def stationary(self):
+        """Stationary distribution mu, with mu P = mu, shape (S,).
+
+        States outside the one recurrent class have probability 0.
+
+        Raises
+        ------
+        ValueError
+            If the chain has more than one recurrent class, so that mu is not unique.
+        """
+        classes = _recurrent_classes(self.transition)
+        if len(classes) > 1:
+            raise ValueError(
+                f"transition must have one recurrent class for a unique stationary distribution; "
+                f"it has {len(classes)}: {', '.join(str(c.tolist()) for c in classes)}"
+            )
+        states = classes[0]
+        inner = self.transition[np.ix_(states, states)]
+        # mu (I - P) = 0 has one redundant equation; the last one is replaced by sum(mu) = 1.
+        equations = (np.eye(states.size) - inner).T
+        equations[-1] = 1
+        right = np.zeros(states.size)
+        right[-1] = 1
+        result = np.zeros(self.n_states)
+        result[states] = np.linalg.solve(equations, right)
+        return result
+
+    def sample(self, n_transitions, rng, start_state=None):
+        """Draw a trajectory.
+
+        Parameters
+        ----------
+        n_transitions : int
+            Number n of transitions, at least 1.
+        rng : numpy.random.Generator
+        start_state : int, optional
+            S_0; drawn from ``start`` if not given.
+
+        Returns
+        -------
+        Trajectory
+        """
+        n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
+        rng = _checks.numpy_generator(rng)
+        if start_state is not None:
+            start_state = _checks.integer("start_state", start_state, low=0, high=self.n_states - 1)
+        uniforms = rng.random(n_transitions + 1).tolist()
+        rows = _cumulative(self.transition)
+        state = bisect_right(_cumulative(self.start[None])[0], uniforms[0]) if start_state is None else start_state
+        states = [state]
+        for u in uniforms[1:]:
+            state = bisect_right(rows[state], u)
+            states.append(state)
+        states = np.array(states)
+        return Trajectory(states, self.reward[states[:-1]])
+
+
+def _cumulative(rows):
+    """Cumulative probabilities as lists, exactly 1 from the last possible state on, whatever the rounding."""
+    sums = np.cumsum(rows, axis=1)
+    for cumulative, row in zip(sums, rows):
+        cumulative[np.flatnonzero(row)[-1]:] = 1.0
+    return sums.tolist()
+
+
+def _recurrent_classes(transition):
+    """The closed communicating classes of a chain, as sorted arrays of states."""
+    reach = (transition > 0) | np.eye(len(transition), dtype=bool)
+    while True:
+        further = (reach.astype(np.float64) @ reach) > 0
+        if (further == reach).all():
+            break
+        reach = further
+    # A state is recurrent iff it can be reached again from everywhere it leads to.
+    recurrent = ~(reach & ~reach.T).any(axis=1)
+    classes = []
+    for state in np.flatnonzero(recurrent):
+        if not any(state in known for known in classes):
+            classes.append(np.flatnonzero(reach[state]))
+    return classes
+
+
+def boyan_chain(n_states, gamma, rng):
+    """A random Boyan chain, drawn as in the paper's experiment.
+
+    State i = 0..N-3 moves to i+1 with probability u, uniform in (0.01, 0.99), and to i+2 otherwise;
+    N-2 moves to N-1; N-1 restarts in a random state, with weights uniform in (0.01, 0.99), normalised.
+    Rewards are uniform in (-1, 1) per state.
+
+    Parameters
+    ----------
+    n_states : int
+        Number N of states, at least 3.
+    gamma : float
+        Discount in [0, 1).
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    MRP
+        Ergodic, with a uniform start distribution.
+    """
+    n_states = _checks.integer("n_states", n_states, low=3)
+    gamma = _checks.discount(gamma)
+    rng = _checks.numpy_generator(rng)
+    transition = np.zeros((n_states, n_states))
+    first = np.arange(n_states - 2)
+    step = rng.uniform(0.01, 0.99, n_states - 2)
+    transition[first, first + 1] = step
+    transition[first, first + 2] = 1 - step
+    transition[n_states - 2, n_states - 1] = 1
+    restart = rng.uniform(0.01, 0.99, n_states)
+    transition[n_states - 1] = restart / restart.sum()
+    return MRP(transition, rng.uniform(-1, 1, n_states), gamma)
+
+
+def from_gymnasium(env, policy, gamma):
+    """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
+
+    The reward of a state is its expected reward under policy and dynamics. A terminal state, any state
+    that is entered by a terminating transition, pays 0 and restarts from the environment's start
+    distribution, so that one trajectory can hold many episodes.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        With the model ``env.unwrapped.P[state][action] = [(probability, next_state, reward, terminated), ...]``
+        and ``env.unwrapped.initial_state_distrib``, as FrozenLake, CliffWalking and Taxi have them.
+        Time limits of wrappers are ignored.
+    policy : array_like, shape (S, A) or (S,)
+        Action probabilities per state, or one action per state.
+    gamma : float
+        Discount in [0, 1).
+
+    Returns
+    -------
+    MRP
+
+    Raises
+    ------
+    ValueError, TypeError
+        An environment without such a model, or a policy that does not fit it.
+    """
+    gamma = _checks.discount(gamma)
+    model, start = _gymnasium_model(env)
+    n_states = len(model)
+    policy = _policy(policy, n_states, len(model[0]))
+    transition = np.zeros((n_states, n_states))
+    reward = np.zeros(n_states)
+    terminal = np.zeros(n_states, dtype=bool)
+    for state in range(n_states):
+        for action, outcomes in model[state].items():
+            for probability, next_state, outcome_reward, terminated in outcomes:
+                weight = policy[state, action] * probability
+                transition[state, next_state] += weight
+                reward[state] += weight * outcome_reward
+                terminal[next_state] |= bool(terminated)
+    transition[terminal] = start
+    reward[terminal] = 0
+    return MRP(transition, reward, gamma, start)
+
+
+def rollout_gymnasium(env, policy, n_transitions, rng):
+    """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
+
+    The rewards are those that the environment pays. After a terminal state the next transition restarts
+    the environment and pays 0, as in `from_gymnasium`.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Tabular, as for `from_gymnasium`. Episodes cut off by a time limit are refused, since they are
+        not Markov: make the environment with ``max_episode_steps=-1``.
+    policy : array_like, shape (S, A) or (S,)
+        Action probabilities per state, or one action per state.
+    n_transitions : int
+        Number n of transitions, at least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Trajectory
+    """
+    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
+    rng = _checks.numpy_generator(rng)
+    model, _ = _gymnasium_model(env)
+    actions = _cumulative(_policy(policy, len(model), len(model[0])))
+    state, _ = env.reset(seed=int(rng.integers(2**31)))
+    states, rewards, ended = [state], [], False
+    while len(rewards) < n_transitions:
+        if ended:
+            (state, _), reward, ended = env.reset(), 0.0, False
+        else:
+            state, reward, ended, truncated, _ = env.step(bisect_right(actions[state], rng.random()))
+            if truncated and not ended:
+                raise ValueError(
+                    "env must not cut episodes off; this one did after a time limit: "
+                    "make it with max_episode_steps=-1"
+                )
+        states.append(state)
+        rewards.append(reward)
+    return Trajectory(np.array(states, dtype=np.int64), rewards)
+
+
+def _gymnasium_model(env):
+    inner = getattr(env, "unwrapped", env)
+    model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
+    if model is None or start is None:
+        raise ValueError(
+            "env must be a tabular environment with P and initial_state_distrib, such as FrozenLake-v1 or "
+            f"CliffWalking-v1; got {_checks.describe(env)}"
+        )
+    return model, np.asarray(start, dtype=np.float64)
+
+
+def _policy(policy, n_states, n_actions):
+    """Action probabilities of shape (S, A)."""
+    if np.ndim(policy) == 1:
+        actions = np.asarray(policy)
+        if actions.dtype.kind not in "iu" or actions.shape != (n_states,):
+            raise ValueError(
+                f"policy must have one integer action per state, shape ({n_states},), or shape "
+                f"({n_states}, {n_actions}); got {_checks.describe(policy)}"
+            )
+        if actions.min() < 0 or actions.max() >= n_actions:
+            raise ValueError(
+                f"policy must hold actions from 0 to {n_actions - 1}; got {actions.min()} to {actions.max()}"
+            )
+        return np.eye(n_actions)[actions]
+    return _checks.stochastic("policy", policy, n_states, n_actions)

@@ -1,0 +1,145 @@
+"""The prompt matrix Z_0: one column per visited state, one row per thing that is known about it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ictd import _checks
+
+
+class Rows(NamedTuple):
+    """Zero-based row indices of a prompt matrix with d feature rows.
+
+    In formulas, which count from 1, these are rows 1..d, d+1, d+2 and d+3.
+    """
+
+    features: slice
+    reward: int
+    target: int
+    value: int
+
+
+def rows(d):
+    """The row indices of a prompt matrix for features of dimension d.
+
+    Parameters
+    ----------
+    d : int
+        Number of features, at least 1.
+
+    Returns
+    -------
+    Rows
+        ``features`` (a slice), ``reward``, ``target`` (memory of gamma times the successor's value) and
+        ``value`` (memory of the column's own value).
+    """
+    d = _checks.integer("d", d, low=1)
+    return Rows(slice(0, d), d, d + 1, d + 2)
+
+
+def build_prompt(x, rewards, initial=None, gamma=None):
+    """Write a trajectory into the prompt matrix Z_0.
+
+    Column j holds what is known at S_j: its features, the reward R_{j+1} for leaving it (0 in the last
+    column, the query), and two memories. The target memory is gamma v(S_{j+1}) (0 in the last column),
+    the value memory v(S_j); both are 0 unless ``initial`` is given.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., n+1, d)
+        Features of S_0..S_n.
+    rewards : array_like, shape (..., n)
+        R_1..R_n.
+    initial : array_like, shape (..., n+1), optional
+        Values v_0 for a warm start; needs ``gamma``.
+    gamma : float, optional
+        Discount in [0, 1).
+
+    Returns
+    -------
+    ndarray, shape (..., d+3, n+1)
+        float32 if x and rewards are float32, otherwise float64.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, an empty context, NaN, ``initial`` without ``gamma``.
+    """
+    x = _checks.array("x", x, (..., "n+1", "d"), dtype=None)
+    batch, n, d = x.shape[:-2], x.shape[-2] - 1, x.shape[-1]
+    if n < 1:
+        raise ValueError(f"x must hold at least two positions (n >= 1 transitions); got shape {x.shape}")
+    rewards = _checks.array("rewards", rewards, (*batch, n), dtype=None)
+    row = rows(d)
+    prompt = np.zeros((*batch, d + 3, n + 1), np.result_type(x, rewards))
+    prompt[..., row.features, :] = np.swapaxes(x, -1, -2)
+    prompt[..., row.reward, :-1] = rewards
+    if gamma is not None:
+        gamma = _checks.discount(gamma)
+    if initial is not None:
+        if gamma is None:
+            raise ValueError("gamma must be given with initial: the target memory holds gamma times a value; got None")
+        prompt[..., row.value, :] = _checks.array("initial", initial, (*batch, n + 1))
+        prompt[..., row.target, :-1] = gamma * prompt[..., row.value, 1:]
+    return prompt
+
+
+def memory_offset(Z, gamma):
+    """How far the target memory is from gamma times the successor's value memory.
+
+    Parameters
+    ----------
+    Z : array_like or torch.Tensor, shape (..., d+3, n+1)
+    gamma : float
+        Discount in [0, 1).
+
+    Returns
+    -------
+    ndarray, shape (..., n+1)
+        Row d+2 minus gamma times row d+3 shifted by one column; in the last column row d+2 itself.
+        All 0 is the invariant under which the layers run weighted softmax TD.
+    """
+    gamma = _checks.discount(gamma)
+    if hasattr(Z, "detach"):
+        Z = Z.detach().cpu().numpy()
+    Z = _checks.array("Z", Z, (..., "d+3", "n+1"), dtype=None)
+    if Z.shape[-2] < 4 or Z.shape[-1] < 2:
+        raise ValueError(f"Z must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {Z.shape}")
+    row = rows(Z.shape[-2] - 3)
+    offset = Z[..., row.target, :].copy()
+    offset[..., :-1] -= gamma * Z[..., row.value, 1:]
+    return offset
+
+
+def check_memory(Z, gamma, tolerance=None):
+    """Raise a ValueError unless the memories of a prompt matrix are consistent.
+
+    Parameters
+    ----------
+    Z : array_like or torch.Tensor, shape (..., d+3, n+1)
+    gamma : float
+        Discount in [0, 1).
+    tolerance : float, optional
+        Largest allowed offset relative to max(1, largest value memory); default 1e-10, or 1e-5 in float32.
+
+    Returns
+    -------
+    float
+        The largest relative offset found.
+    """
+    offset = memory_offset(Z, gamma)
+    if hasattr(Z, "detach"):
+        Z = Z.detach().cpu().numpy()
+    if tolerance is None:
+        tolerance = 1e-5 if offset.dtype.itemsize < 8 else 1e-10
+    tolerance = _checks.real("tolerance", tolerance, low=0)
+    largest_value = np.abs(np.asarray(Z)[..., -1, :]).max()
+    relative = np.abs(offset) / max(1.0, float(largest_value))
+    if relative.max() > tolerance:
+        where = tuple(int(i) for i in np.unravel_index(relative.argmax(), relative.shape))
+        raise ValueError(
+            f"Z must hold consistent memories: row d+2 is gamma times row d+3 of the next column, and 0 in the "
+            f"last column; column {where[-1]}{f' of prompt {where[:-1]}' if where[:-1] else ''} is off by "
+            f"{offset[where]:.3g}. build_prompt(x, rewards, initial, gamma) writes consistent ones"
+        )
+    return float(relative.max())

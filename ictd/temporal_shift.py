@@ -1,0 +1,84 @@
+"""The temporal shift module (TSM): one head, and a fixed shift that rewrites the target memory."""
+
+import torch
+from torch import nn
+
+from ictd import _checks
+from ictd.attention import attend, check_prompt, check_square, shift_left
+from ictd.dual_head import check_parameters, store
+from ictd.prompt import rows
+
+
+def shift_matrices(d, gamma, dtype=torch.float64):
+    """The fixed matrices of the module: U = I - e_{d+2} e_{d+2}^T and W = gamma e_{d+2} e_{d+3}^T.
+
+    Parameters
+    ----------
+    d : int
+        Number of features, at least 1.
+    gamma : float
+        Discount in [0, 1).
+
+    Returns
+    -------
+    U, W : Tensor, shape (d+3, d+3)
+    """
+    row = rows(d)
+    gamma = _checks.discount(gamma)
+    U = torch.eye(d + 3, dtype=dtype)
+    U[row.target, row.target] = 0
+    W = torch.zeros(d + 3, d + 3, dtype=dtype)
+    W[row.target, row.value] = gamma
+    return U, W
+
+
+def temporal_shift(Y, gamma):
+    """U Y + W Y Pi: the target memory becomes gamma times the value memory of the next column.
+
+    Parameters
+    ----------
+    Y : Tensor, shape (..., d+3, n+1)
+    gamma : float
+        Discount in [0, 1).
+    """
+    row = rows(Y.shape[-2] - 3)
+    value = Y[..., row.value :, :]
+    return torch.cat([Y[..., : row.target, :], gamma * shift_left(value), value], dim=-2)
+
+
+def tsm_step(Z, V, A, gamma):
+    """One layer without checks; see `TSMLayer`."""
+    return temporal_shift(Z + attend(Z, V, A), gamma)
+
+
+class TSMLayer(nn.Module):
+    """``Y = Z + Attn(Z; V, A)``, then ``U Y + W Y Pi``.
+
+    Equal to the dual-head layer with the same V and A if row d+2 of V is zero and the memories of Z are
+    consistent (Lemma 1 of the paper).
+
+    Parameters
+    ----------
+    V, A : Tensor, shape (..., d+3, d+3)
+        Value and score matrix of the one head.
+    gamma : float
+        Discount in [0, 1).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, NaN, gamma outside [0, 1).
+    """
+
+    def __init__(self, V, A, gamma):
+        super().__init__()
+        self.gamma = _checks.discount(gamma)
+        check_parameters(V, A)
+        store(self, "V", V)
+        store(self, "A", A)
+
+    def forward(self, Z):
+        """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
+        check_prompt(Z)
+        check_square("V", self.V, Z.shape[-2], Z)
+        return tsm_step(Z, self.V, self.A, self.gamma)
