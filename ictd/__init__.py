@@ -6,14 +6,18 @@ The companion package of the book. One module per concept:
 ``mrp``             Markov reward processes, trajectories, sampling
 ``features``        feature maps of states
 ``td``              weighted softmax TD, the empirical model and its value
+``convergence``     kernels over states, iteration matrix, spectral radius
 ``reference``       the same algorithm in plain loops, for checks
 ``prompt``          the prompt matrix Z_0
 ``attention``       softmax attention with the source mask (needs torch)
 ``dual_head``       the dual-head layer (needs torch)
 ``temporal_shift``  the temporal shift module (needs torch)
 ``model``           a stack of layers with masked parameters (needs torch)
+``evaluate``        values of the states of your own trajectory
+``verify``          the claims of the book on random instances
 ``plots``           figures in one style (needs matplotlib)
 ``widgets``         explorers that work without a kernel (needs ipywidgets)
+``claims``          claims checked where they are made
 ``exercises``       answers of the reader, checked at once
 ==================  ======================================================
 
@@ -27,8 +31,11 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "attention",
+    "claims",
     "cli",
+    "convergence",
     "dual_head",
+    "evaluate",
     "exercises",
     "features",
     "model",
@@ -38,6 +45,7 @@ _MODULES = (
     "reference",
     "td",
     "temporal_shift",
+    "verify",
     "widgets",
 )
 

@@ -21,7 +21,7 @@ def describe(value):
             return f"a {type(value).__name__} with rows of different lengths"
         return f"a {type(value).__name__} of shape {array.shape} and type {array.dtype}"
     shape = getattr(value, "shape", None)
-    if shape is not None:
+    if isinstance(shape, tuple):
         return f"a {type(value).__name__} of shape {tuple(shape)}"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -31,18 +31,21 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
     """Return ``value`` as an array of the given shape.
 
     ``shape`` is a tuple of ints (this length), strings (any length, the string is shown in the message)
-    and at the front possibly ``...`` (any number of leading dimensions). ``dtype=None`` keeps a floating
-    type and turns everything else into float64.
+    and at the front possibly ``...`` (any number of leading dimensions). ``dtype=None`` keeps float32 and
+    turns everything else into float64.
     """
     expected = _shape_text(shape)
     try:
         result = np.asarray(value)
-        if result.dtype.kind == "c":
+        # Objects may be fractions or large ints; NumPy would also read numbers out of strings and dates.
+        if result.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in result.flat):
+            result = result.astype(np.float64)
+        if result.dtype.kind not in "fiub":
             raise TypeError
         if dtype is None:
-            dtype = result.dtype if result.dtype.kind == "f" else np.float64
+            dtype = np.float32 if result.dtype == np.float32 else np.float64
         result = result.astype(dtype)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(
             f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}"
         ) from None
@@ -62,6 +65,22 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
     return result
 
 
+def dimensions(value):
+    """Number of dimensions of an array, a list or a number; -1 for a list with rows of different lengths."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return -1
+
+
+def indices(name, value, expected):
+    """Return ``value`` as an array of int64; ``expected`` says what it must be, for the message."""
+    result = np.asarray(value) if dimensions(value) >= 0 else None
+    if result is None or result.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be {expected}; got {describe(value)}")
+    return result.astype(np.int64)
+
+
 def _shape_text(shape):
     parts = ["..." if part is ... else str(part) for part in shape]
     return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
@@ -77,14 +96,17 @@ def real(name, value, *, low=None, low_open=False, high=None, high_open=False):
         value = value.item()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number in {interval}; got {describe(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     inside = (
         np.isfinite(number)
         and (low is None or number > low or (number == low and not low_open))
         and (high is None or number < high or (number == high and not high_open))
     )
     if not inside:
-        raise ValueError(f"{name} must be in {interval}; got {value!r}")
+        raise ValueError(f"{name} must be in {interval}; got {describe(value)}")
     return number
 
 
@@ -105,9 +127,9 @@ def integer(name, value, *, low, high=None):
 
 def step_sizes(step_size, n_steps, name="step_size"):
     """Return one positive step size per step, shape (n_steps,), from a float or an array of that shape."""
-    if np.ndim(step_size) == 0:
+    if dimensions(step_size) == 0:
         return np.full(n_steps, real(name, step_size, low=0, low_open=True))
-    if n_steps == 0 and np.shape(step_size) == (0,):
+    if n_steps == 0 and dimensions(step_size) == 1 and len(step_size) == 0:
         return np.zeros(0)
     sizes = array(name, step_size, (n_steps,))
     if (sizes <= 0).any():

@@ -22,6 +22,13 @@ def target_value_matrix(V, gamma):
     Tensor, shape (..., d+3, d+3)
         All rows 0 but the target row, which is gamma times the value row of V.
     """
+    gamma = _checks.discount(gamma)
+    check_value_matrix(V)
+    return target_matrix(V, gamma)
+
+
+def target_matrix(V, gamma):
+    """As `target_value_matrix`, without checks."""
     row = rows(V.shape[-1] - 3)
     result = torch.zeros_like(V)
     result[..., row.target, :] = gamma * V[..., row.value, :]
@@ -31,7 +38,7 @@ def target_value_matrix(V, gamma):
 def dual_head_step(Z, V, A, gamma, V_target=None, A_target=None):
     """One layer without checks; see `DualHeadLayer`."""
     if V_target is None:
-        V_target = target_value_matrix(V, gamma)
+        V_target = target_matrix(V, gamma)
     target = attend(Z, V_target, A if A_target is None else A_target)
     return Z + attend(Z, V, A) + shift_left(target)
 
@@ -71,17 +78,23 @@ class DualHeadLayer(nn.Module):
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
-        check_prompt(Z)
+        check_prompt(Z, size=self.V.shape[-1])
         check_square("V", self.V, Z.shape[-2], Z)
         return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)
 
 
+def check_value_matrix(V):
+    """The size d+3 of a value matrix."""
+    if isinstance(V, torch.Tensor) and (V.ndim < 2 or V.shape[-1] < 4):
+        raise ValueError(f"V must have shape (..., d+3, d+3) with d >= 1; got shape {tuple(V.shape)}")
+    size = V.shape[-1] if isinstance(V, torch.Tensor) else 4
+    check_square("V", V, size)
+    return size
+
+
 def check_parameters(V, A):
     """The common size d+3 of a value and a score matrix."""
-    if not isinstance(V, torch.Tensor) or V.ndim < 2 or V.shape[-1] < 4:
-        raise ValueError(f"V must be a tensor of shape (..., d+3, d+3) with d >= 1; got {_checks.describe(V)}")
-    size = V.shape[-1]
-    check_square("V", V, size)
+    size = check_value_matrix(V)
     check_square("A", A, size, V)
     return size
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd.attention import check_prompt
+from ictd.attention import check_dtype, check_prompt
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
@@ -76,8 +76,7 @@ class SoftmaxICTD(nn.Module):
         self.form = _checks.option("form", form, tuple(FORMS))
         if not isinstance(shared, bool):
             raise TypeError(f"shared must be True or False; got {_checks.describe(shared)}")
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise TypeError(f"dtype must be a floating torch.dtype, such as torch.float64; got {_checks.describe(dtype)}")
+        check_dtype(dtype)
         self.shared = shared
 
     @classmethod
@@ -151,6 +150,7 @@ class SoftmaxICTD(nn.Module):
         -------
         Tensor, shape (..., L+1, n+1)
         """
+        Z0 = self._prompt(Z0)
         if check:
             check_memory(Z0, self.gamma)
         value = rows(self.d).value
@@ -159,8 +159,7 @@ class SoftmaxICTD(nn.Module):
     def _prompt(self, Z0):
         """Z_0 as a tensor in the type and on the device of the parameters."""
         if not isinstance(Z0, torch.Tensor):
-            Z0 = torch.from_numpy(_checks.array("Z0", Z0, (..., self.d + 3, "n+1")))
-        Z0 = check_prompt(Z0.to(self.value_weights), "Z0")
-        if Z0.shape[-2] != self.d + 3:
-            raise ValueError(f"Z0 must have shape (..., {self.d + 3}, n+1) for d = {self.d}; got shape {tuple(Z0.shape)}")
-        return Z0
+            Z0 = torch.from_numpy(_checks.array("Z0", Z0, (..., "d+3", "n+1")))
+        elif Z0.is_complex():
+            raise TypeError(f"Z0 must hold real numbers; got a tensor of type {Z0.dtype}")
+        return check_prompt(Z0.to(self.value_weights), "Z0", self.d + 3)

@@ -29,12 +29,7 @@ class Trajectory:
     rewards: np.ndarray
 
     def __post_init__(self):
-        states = np.asarray(self.states)
-        if states.dtype.kind not in "iu":
-            raise TypeError(
-                f"states must be an array of integer state indices, shape (n+1,); "
-                f"got {_checks.describe(self.states)}"
-            )
+        states = _checks.indices("states", self.states, "an array of integer state indices, shape (n+1,)")
         if states.ndim != 1 or states.size < 2:
             raise ValueError(
                 f"states must have shape (n+1,) with at least one transition (n >= 1); got shape {states.shape}"
@@ -43,7 +38,7 @@ class Trajectory:
             where = int(np.argmax(states < 0))
             raise ValueError(f"states must be indices from 0 on; entry {where} is {states[where]}")
         rewards = _checks.array("rewards", self.rewards, (states.size - 1,))
-        _checks.freeze(self, states=states.astype(np.int64), rewards=rewards)
+        _checks.freeze(self, states=states, rewards=rewards)
 
     @property
     def n_transitions(self):
@@ -314,13 +309,11 @@ def _gymnasium_model(env):
 
 def _policy(policy, n_states, n_actions):
     """Action probabilities of shape (S, A)."""
-    if np.ndim(policy) == 1:
-        actions = np.asarray(policy)
-        if actions.dtype.kind not in "iu" or actions.shape != (n_states,):
-            raise ValueError(
-                f"policy must have one integer action per state, shape ({n_states},), or shape "
-                f"({n_states}, {n_actions}); got {_checks.describe(policy)}"
-            )
+    if _checks.dimensions(policy) == 1:
+        expected = f"one integer action per state, shape ({n_states},), or of shape ({n_states}, {n_actions})"
+        actions = _checks.indices("policy", policy, expected)
+        if actions.shape != (n_states,):
+            raise ValueError(f"policy must be {expected}; got {_checks.describe(policy)}")
         if actions.min() < 0 or actions.max() >= n_actions:
             raise ValueError(
                 f"policy must hold actions from 0 to {n_actions - 1}; got {actions.min()} to {actions.max()}"

@@ -8,7 +8,7 @@ import math
 
 
 def weighted_softmax_td_loops(x, rewards, gamma, n_steps, step_size=1.0, score=None, initial=None):
-    """Weighted softmax TD, one number at a time.
+    """Weighted softmax TD, one number at a time. The arguments are not checked.
 
     Parameters
     ----------

@@ -116,11 +116,8 @@ def _scores(score, queries, sources):
             f"score must be a callable (queries (q, d), sources (m, d)) -> (q, m), for example "
             f"td.inner_product_score(2.0); got {_checks.describe(score)}"
         )
-    scores = np.asarray(score(queries, sources))
-    expected = (len(queries), len(sources))
-    if scores.shape != expected or scores.dtype.kind not in "fiu":
-        raise ValueError(f"score must return real numbers of shape {expected}; got {_checks.describe(scores)}")
-    scores = scores.astype(np.float64)
+    shape = (len(queries), len(sources))
+    scores = _checks.array("score(queries, sources)", score(queries, sources), shape, finite=False)
     if np.isnan(scores).any() or (scores == np.inf).any():
         raise ValueError("score must return finite numbers or -inf; it returned NaN or +inf")
     return scores
@@ -196,6 +193,11 @@ class EmpiricalModel:
         Mean reward for leaving; NaN for a state that was never a source.
     visited : ndarray of bool, shape (S,)
         Whether the state was a source at least once.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, or fields that contradict each other.
     """
 
     counts: np.ndarray
@@ -204,14 +206,23 @@ class EmpiricalModel:
     visited: np.ndarray
 
     def __post_init__(self):
-        counts = _checks.array("counts", self.counts, ("S",), dtype=np.int64)
+        counts = _checks.array("counts", self.counts, ("S",))
+        if (counts < 0).any() or (counts % 1).any() or not counts.any():
+            raise ValueError(f"counts must be non-negative whole numbers, not all 0; got {counts.tolist()}")
         n_states = counts.size
         transition = _checks.array("transition", self.transition, (n_states, n_states))
         reward = _checks.array("reward", self.reward, (n_states,), finite=False)
-        visited = np.asarray(self.visited)
-        if visited.dtype != bool or visited.shape != (n_states,):
+        visited = np.asarray(self.visited) if _checks.dimensions(self.visited) >= 0 else None
+        if visited is None or visited.dtype != bool or visited.shape != (n_states,):
             raise ValueError(f"visited must be booleans of shape ({n_states},); got {_checks.describe(self.visited)}")
-        _checks.freeze(self, counts=counts, transition=transition, reward=reward, visited=visited)
+        if (visited != (counts > 0)).any():
+            raise ValueError(f"visited must be True exactly where counts > 0; got {visited.tolist()}")
+        if not np.isfinite(reward[visited]).all():
+            raise ValueError(f"reward must be finite for the visited states; got {reward.tolist()}")
+        _checks.stochastic("transition of the visited states", transition[visited], counts[visited].size, n_states)
+        if transition[~visited].any():
+            raise ValueError("transition must have rows of 0 for states that were never a source; it has others")
+        _checks.freeze(self, counts=counts.astype(np.int64), transition=transition, reward=reward, visited=visited)
 
 
 def empirical_model(trajectory, n_states):
@@ -269,8 +280,6 @@ def certainty_equivalence(model, gamma, boundary=None):
     gamma = _checks.discount(gamma)
     n_states = model.counts.size
     inside, outside = np.flatnonzero(model.visited), np.flatnonzero(~model.visited)
-    if inside.size == 0:
-        raise ValueError("model must have at least one visited state; it has none")
     leaks = model.transition[np.ix_(inside, outside)]
     reached = outside[leaks.any(axis=0)]
     right = model.reward[inside]
@@ -280,7 +289,7 @@ def certainty_equivalence(model, gamma, boundary=None):
                 f"model has a visited state that leads to state {reached[0]}, which was never a source, so its "
                 f"value is not determined by the data: pass boundary= with a value for it"
             )
-        if np.ndim(boundary) == 0:
+        if _checks.dimensions(boundary) == 0:
             boundary = np.full(n_states, _checks.real("boundary", boundary))
         boundary = _checks.array("boundary", boundary, (n_states,), finite=False)
         if not np.isfinite(boundary[reached]).all():
@@ -349,6 +358,11 @@ def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, sco
     ndarray, shape (n_steps+1, S)
     """
     X = _checks.array("X", X, ("S", "d"))
+    _checks.instance("trajectory", trajectory, Trajectory)
+    if trajectory.states.max() >= len(X):
+        raise ValueError(
+            f"X must have a row for every state of the trajectory, up to {trajectory.states.max()}; got shape {X.shape}"
+        )
     model = empirical_model(trajectory, len(X))
     gamma = _checks.discount(gamma)
     n_steps = _checks.integer("n_steps", n_steps, low=0)

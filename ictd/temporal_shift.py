@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd.attention import attend, check_prompt, check_square, shift_left
+from ictd.attention import attend, check_dtype, check_prompt, check_square, shift_left
 from ictd.dual_head import check_parameters, store
 from ictd.prompt import rows
 
@@ -24,7 +24,7 @@ def shift_matrices(d, gamma, dtype=torch.float64):
     U, W : Tensor, shape (d+3, d+3)
     """
     row = rows(d)
-    gamma = _checks.discount(gamma)
+    gamma, dtype = _checks.discount(gamma), check_dtype(dtype)
     U = torch.eye(d + 3, dtype=dtype)
     U[row.target, row.target] = 0
     W = torch.zeros(d + 3, d + 3, dtype=dtype)
@@ -41,6 +41,12 @@ def temporal_shift(Y, gamma):
     gamma : float
         Discount in [0, 1).
     """
+    gamma = _checks.discount(gamma)
+    return shift_targets(check_prompt(Y, "Y"), gamma)
+
+
+def shift_targets(Y, gamma):
+    """As `temporal_shift`, without checks."""
     row = rows(Y.shape[-2] - 3)
     value = Y[..., row.value :, :]
     return torch.cat([Y[..., : row.target, :], gamma * shift_left(value), value], dim=-2)
@@ -48,7 +54,7 @@ def temporal_shift(Y, gamma):
 
 def tsm_step(Z, V, A, gamma):
     """One layer without checks; see `TSMLayer`."""
-    return temporal_shift(Z + attend(Z, V, A), gamma)
+    return shift_targets(Z + attend(Z, V, A), gamma)
 
 
 class TSMLayer(nn.Module):
@@ -79,6 +85,6 @@ class TSMLayer(nn.Module):
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
-        check_prompt(Z)
+        check_prompt(Z, size=self.V.shape[-1])
         check_square("V", self.V, Z.shape[-2], Z)
         return tsm_step(Z, self.V, self.A, self.gamma)

@@ -1,0 +1,432 @@
+"""The claims of the book, checked on random instances: what ``ictd verify`` prints.
+
+Each claim is a function from an `Instance` to a relative error, ``|difference| / max(1, |values|)``, the
+largest over layers; |.| is the largest entry.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from ictd import _checks, convergence, features, mrp, prompt, reference, td
+
+TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A random problem: one trajectory, features of its states, and the numbers of the algorithm.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        1 to 60 transitions of a random process of 2 to 12 states; rewards may be noisy.
+    X : ndarray, shape (S, d)
+        1 to 8 features; some states may have equal ones.
+    gamma, step_size, n_layers
+        Up to 0.99, up to 1, up to 50.
+    A : ndarray, shape (d, d)
+        A score matrix that is not symmetric.
+    rng : numpy.random.Generator
+        For what a claim draws beyond this.
+    """
+
+    trajectory: mrp.Trajectory
+    X: np.ndarray
+    gamma: float
+    step_size: float
+    n_layers: int
+    A: np.ndarray
+    rng: np.random.Generator
+
+    @property
+    def x(self):
+        """Features of the positions, shape (n+1, d)."""
+        return self.X[self.trajectory.states]
+
+    @property
+    def rewards(self):
+        """R_1..R_n."""
+        return self.trajectory.rewards
+
+    def closed(self):
+        """The trajectory with a step back to S_0, so that every state was a source."""
+        states = self.trajectory.states
+        return mrp.Trajectory(np.append(states, states[0]), np.append(self.rewards, self.rng.standard_normal()))
+
+
+def random_instance(rng):
+    """Draw an `Instance` from a numpy.random.Generator."""
+    n_states = int(rng.integers(2, 13))
+    gamma = float(rng.choice([0.0, 0.99, rng.uniform(0, 0.99)], p=[0.1, 0.2, 0.7]))
+    if n_states > 2 and rng.random() < 0.5:
+        process = mrp.boyan_chain(n_states, gamma, rng)
+    else:
+        concentration = rng.choice([0.1, 1.0])
+        transition = rng.dirichlet(np.full(n_states, concentration), n_states)
+        process = mrp.MRP(transition, rng.uniform(-1, 1, n_states), gamma)
+    trajectory = process.sample(int(rng.integers(1, 61)), rng)
+    noise = rng.choice([0.0, 0.5]) * rng.standard_normal(trajectory.n_transitions)
+    dim = int(rng.integers(1, 9))
+    X = features.gaussian(n_states, dim, rng, rng.choice([0.3, 1.0]))
+    if rng.random() < 0.2:
+        X[-1] = X[0]
+    return Instance(
+        trajectory=mrp.Trajectory(trajectory.states, trajectory.rewards + noise),
+        X=X,
+        gamma=gamma,
+        step_size=float(1 - rng.random()),
+        n_layers=int(rng.integers(1, 51)),
+        A=rng.standard_normal((dim, dim)),
+        rng=rng,
+    )
+
+
+def relative_error(first, second):
+    """Largest |first - second| / max(1, |second|) over the rows; a row is one layer."""
+    first, second = np.atleast_2d(first), np.atleast_2d(second)
+    scale = np.maximum(1, np.abs(second).max(axis=-1))
+    return float((np.abs(first - second).max(axis=-1) / scale).max())
+
+
+# --------------------------------------------------------------------------------- claims without torch
+
+
+def _position(case, score=None, **kwargs):
+    return td.weighted_softmax_td(
+        case.x, case.rewards, case.gamma, case.n_layers, case.step_size, score or td.bilinear_score(case.A), **kwargs
+    )
+
+
+def loops_are_the_position_form(case):
+    A = case.A.tolist()
+
+    @functools.cache  # the loops ask again in every layer
+    def score(query, source):
+        return sum(source[a] * A[a][b] * query[b] for a in range(len(A)) for b in range(len(A)))
+
+    loops = reference.weighted_softmax_td_loops(
+        list(map(tuple, case.x.tolist())), case.rewards.tolist(), case.gamma, case.n_layers, case.step_size, score
+    )
+    return relative_error(_position(case), loops)
+
+
+def position_form_is_the_state_form(case):
+    initial = case.rng.standard_normal(len(case.X))
+    states = td.weighted_softmax_td_states(
+        case.trajectory, case.X, case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A), initial
+    )
+    positions = case.trajectory.states
+    return relative_error(states[:, positions], _position(case, initial=initial[positions]))
+
+
+def names_of_states_do_not_matter(case):
+    order = case.rng.permutation(len(case.X))
+    renamed = mrp.Trajectory(order[case.trajectory.states], case.rewards)
+    X = np.empty_like(case.X)
+    X[order] = case.X
+    arguments = (case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A))
+    values = td.weighted_softmax_td_states(case.trajectory, case.X, *arguments)
+    return relative_error(td.weighted_softmax_td_states(renamed, X, *arguments)[:, order], values)
+
+
+def constant_added_to_scores_changes_nothing(case):
+    score = td.bilinear_score(case.A)
+    constants = case.rng.uniform(-100, 100, (len(case.x), 1))
+    return relative_error(_position(case, lambda q, s: score(q, s) + constants), _position(case, score))
+
+
+def tabular_score_is_tabular_td(case):
+    states, rewards = case.trajectory.states, case.rewards
+    X = features.one_hot(len(case.X))
+    values = np.zeros((case.n_layers + 1, len(X)))
+    for t in range(case.n_layers):
+        td_errors = rewards + case.gamma * values[t, states[1:]] - values[t, states[:-1]]
+        values[t + 1] = values[t]
+        for s in set(states[:-1].tolist()):
+            values[t + 1, s] += case.step_size * td_errors[states[:-1] == s].mean()
+    fast = td.weighted_softmax_td_states(
+        case.trajectory, X, case.gamma, case.n_layers, case.step_size, td.tabular_score()
+    )
+    return relative_error(fast, values)
+
+
+def certainty_equivalence_is_fixed(case):
+    trajectory = case.closed()
+    fixed = td.certainty_equivalence(td.empirical_model(trajectory, len(case.X)), case.gamma)
+    start = np.nan_to_num(fixed)  # states that do not occur have no value and start anywhere
+    step = td.weighted_softmax_td_states(
+        trajectory, case.X, case.gamma, 1, case.step_size, td.bilinear_score(case.A), start
+    )
+    seen = ~np.isnan(fixed)
+    return relative_error(step[1, seen], fixed[seen])
+
+
+def _restricted(case):
+    """Closed trajectory, its states, and kernel and relative frequencies on them."""
+    trajectory = case.closed()
+    model = td.empirical_model(trajectory, len(case.X))
+    seen = np.ix_(model.visited, model.visited)
+    kernel = convergence.empirical_kernel(trajectory, case.X, case.A)
+    return trajectory, model, kernel[seen], model.transition[seen]
+
+
+def iteration_matrix_carries_the_error(case):
+    trajectory, model, kernel, transition = _restricted(case)
+    fixed = td.certainty_equivalence(model, case.gamma)[model.visited]
+    J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
+    errors = [-fixed]
+    for _ in range(case.n_layers):
+        errors.append(J @ errors[-1])
+    values = td.weighted_softmax_td_states(
+        trajectory, case.X, case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A)
+    )
+    return relative_error(fixed + errors, values[:, model.visited])
+
+
+def all_ones_is_an_eigenvector(case):
+    _, _, kernel, transition = _restricted(case)
+    J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
+    return relative_error(J.sum(axis=1), np.full(len(J), 1 - case.step_size * (1 - case.gamma)))
+
+
+def _norm_excess(case, step_size):
+    _, _, kernel, transition = _restricted(case)
+    J = convergence.iteration_matrix(kernel, transition, case.gamma, step_size)
+    bound = 1 - step_size * (2 * kernel.diagonal().min() - 1 - case.gamma)
+    return max(0.0, float(np.abs(J).sum(axis=1).max()) - bound) / max(1.0, bound)
+
+
+def norm_bound_at_step_size_one(case):
+    return _norm_excess(case, 1.0)
+
+
+def norm_bound_at_any_step_size(case):
+    return _norm_excess(case, case.step_size)
+
+
+def never_left_state_generalises(case):
+    # A last state of its own. Long features of its own for each state keep the kernel well conditioned.
+    n_states = len(case.X) + 1
+    trajectory = mrp.Trajectory(np.append(case.trajectory.states, n_states - 1), np.append(case.rewards, 1.0))
+    X = features.one_hot(n_states, 2.0) + 0.3 * case.rng.standard_normal((n_states, n_states))
+    model = td.empirical_model(trajectory, n_states)
+    kernel = td.state_kernel(model, X)[:, model.visited]
+    w = np.linalg.solve(kernel[model.visited].T, kernel[-1])
+    initial = case.rng.standard_normal(n_states)
+    values = td.weighted_softmax_td_states(
+        trajectory, X, case.gamma, case.n_layers, case.step_size, initial=initial
+    )
+    change = values - initial
+    return relative_error(change[:, model.visited] @ w + initial[-1], values[:, -1])
+
+
+# ------------------------------------------------------------------------------------ claims with torch
+
+
+def _layer_values(case, layer_class, V, A, rewards=None, offset=None):
+    """Z_0..Z_L as an array of shape (L+1, d+3, n+1); ``offset`` is added to the target memory."""
+    import torch
+
+    Z = prompt.build_prompt(case.x, case.rewards if rewards is None else rewards)
+    if offset is not None:
+        Z[prompt.rows(case.X.shape[1]).target] += offset
+    layer = layer_class(V, A, case.gamma)
+    Z = torch.from_numpy(Z)
+    history = [Z]
+    for _ in range(case.n_layers):
+        history.append(layer(history[-1]))
+    return torch.stack(history).numpy()
+
+
+def _constructed(case, general):
+    """V and A of the paper; with the instance's score matrix in the feature block if ``general``."""
+    import torch
+
+    from ictd import attention
+
+    d = case.X.shape[1]
+    V, A = attention.constructed_parameters(d, case.step_size)
+    if general:
+        A[:d, :d] = torch.from_numpy(case.A)
+    return V, A
+
+
+def _layers_error(case, layer_class, general):
+    values = _layer_values(case, layer_class, *_constructed(case, general))[:, -1]
+    return relative_error(values, _position(case, None if general else td.inner_product_score()))
+
+
+def dual_head_is_weighted_td(case):
+    from ictd.dual_head import DualHeadLayer
+
+    return _layers_error(case, DualHeadLayer, general=False)
+
+
+def dual_head_is_weighted_td_for_any_scores(case):
+    from ictd.dual_head import DualHeadLayer
+
+    return _layers_error(case, DualHeadLayer, general=True)
+
+
+def shift_module_is_weighted_td(case):
+    from ictd.temporal_shift import TSMLayer
+
+    return _layers_error(case, TSMLayer, general=False)
+
+
+def target_memory_is_invariant(case):
+    from ictd.dual_head import DualHeadLayer
+
+    Z = _layer_values(case, DualHeadLayer, *_constructed(case, general=True))
+    target = np.zeros_like(Z[:, -2])
+    target[:, :-1] = case.gamma * Z[:, -1, 1:]
+    return relative_error(Z[:, -2], target)
+
+
+def dual_head_is_the_shift_module(case):
+    """Lemma 1: full random A and V, new ones in each layer; row d+2 of V is zero."""
+    import torch
+
+    from ictd.dual_head import DualHeadLayer
+    from ictd.temporal_shift import TSMLayer
+
+    size = case.X.shape[1] + 3
+    initial = case.rng.standard_normal(len(case.x))
+    dual = shifted = torch.from_numpy(prompt.build_prompt(case.x, case.rewards, initial, case.gamma))
+    errors = []
+    for _ in range(case.n_layers):
+        # Small V keeps 50 layers of a non-linear map from growing without bound.
+        A = torch.from_numpy(0.3 * case.rng.standard_normal((size, size)))
+        V = torch.from_numpy(0.3 / size * case.rng.standard_normal((size, size)))
+        V[-2] = 0
+        dual, shifted = DualHeadLayer(V, A, case.gamma)(dual), TSMLayer(V, A, case.gamma)(shifted)
+        errors.append(relative_error(dual.numpy().ravel(), shifted.numpy().ravel()))
+    return max(errors)
+
+
+def dual_head_keeps_an_offset(case):
+    from ictd.dual_head import DualHeadLayer
+
+    offset = np.append(case.rng.standard_normal(len(case.rewards)), 0.0)
+    values = _layer_values(case, DualHeadLayer, *_constructed(case, general=False), offset=offset)[:, -1]
+    expected = td.weighted_softmax_td(
+        case.x, case.rewards + offset[:-1], case.gamma, case.n_layers, case.step_size
+    )
+    return relative_error(values, expected)
+
+
+def shift_module_forgets_an_offset(case):
+    from ictd.temporal_shift import TSMLayer
+
+    offset = np.append(case.rng.standard_normal(len(case.rewards)), 0.0)
+    Z = _layer_values(case, TSMLayer, *_constructed(case, general=False), offset=offset)
+    expected = td.weighted_softmax_td(
+        case.x, case.rewards, case.gamma, case.n_layers - 1, case.step_size, initial=Z[1, -1]
+    )
+    return relative_error(Z[1:, -1], expected)
+
+
+# ------------------------------------------------------------------------------------------- the table
+
+
+class Claim(NamedTuple):
+    """What is claimed, where it comes from, the check, and whether that needs torch."""
+
+    text: str
+    source: str
+    check: Callable
+    needs_torch: bool = False
+
+
+CLAIMS = (
+    Claim("plain loops = position form", "definition", loops_are_the_position_form),
+    Claim("position form = state form, from any v_0", "ours", position_form_is_the_state_form),
+    Claim("names of states do not matter", "ours", names_of_states_do_not_matter),
+    Claim("a constant added to a query's scores changes nothing", "ours", constant_added_to_scores_changes_nothing),
+    Claim("exact tabular score = tabular TD with mean TD errors", "ours", tabular_score_is_tabular_td),
+    Claim("dual-head layers = weighted softmax TD", "Theorem 1", dual_head_is_weighted_td, True),
+    Claim("the same for any score matrix A", "Theorem 1", dual_head_is_weighted_td_for_any_scores, True),
+    Claim("target memory = gamma x next value, every layer", "Theorem 1, proof", target_memory_is_invariant, True),
+    Claim("shift-module layers = weighted softmax TD", "Lemma 1", shift_module_is_weighted_td, True),
+    Claim("dual head = shift module, full random A and V", "Lemma 1", dual_head_is_the_shift_module, True),
+    Claim("dual head keeps a memory offset as a reward", "ours", dual_head_keeps_an_offset, True),
+    Claim("shift module forgets it after one layer", "ours", shift_module_forgets_an_offset, True),
+    Claim("certainty equivalence is a fixed point", "ours", certainty_equivalence_is_fixed),
+    Claim("error after t layers = J^t x initial error", "ours", iteration_matrix_carries_the_error),
+    Claim("J 1 = (1 - alpha (1 - gamma)) 1", "ours", all_ones_is_an_eigenvector),
+    Claim("norm bound on J, alpha = 1", "Theorem 2, proof", norm_bound_at_step_size_one),
+    Claim("norm bound on J, alpha <= 1", "ours", norm_bound_at_any_step_size),
+    Claim("never-left state moves with w, a kernel combination", "ours", never_left_state_generalises),
+)
+
+
+class Result(NamedTuple):
+    """The outcome of a claim; ``status`` is "ok", "FAIL" or "skipped"."""
+
+    claim: Claim
+    instances: int
+    error: float
+    status: str
+
+
+def has_torch():
+    """Whether torch can be imported."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def run(n_instances=50, seed=0):
+    """Check every claim on random instances.
+
+    Parameters
+    ----------
+    n_instances : int
+        Instances per claim, at least 1.
+    seed : int
+        Instance i is drawn from ``numpy.random.default_rng([seed, i])``, the same for every claim.
+
+    Returns
+    -------
+    list of Result
+        In the order of `CLAIMS`. Claims that need torch are skipped where it is missing.
+    """
+    n_instances = _checks.integer("n_instances", n_instances, low=1)
+    seed = _checks.integer("seed", seed, low=0)
+    with_torch = has_torch()
+    results = []
+    for claim in CLAIMS:
+        if claim.needs_torch and not with_torch:
+            results.append(Result(claim, 0, np.nan, "skipped"))
+            continue
+        errors = [claim.check(random_instance(np.random.default_rng([seed, i]))) for i in range(n_instances)]
+        error = float(np.max(errors))  # NaN, if any claim gave one
+        results.append(Result(claim, n_instances, error, "ok" if error <= TOLERANCE else "FAIL"))
+    return results
+
+
+def table(results):
+    """The results as text, one line per claim.
+
+    Parameters
+    ----------
+    results : list of Result
+
+    Returns
+    -------
+    str
+    """
+    lines = [("claim", "source", "instances", "largest error", "tolerance", "result")]
+    for claim, instances, error, status in results:
+        shown = "-" if status == "skipped" else f"{error:.1e}"
+        lines.append((claim.text, claim.source, str(instances), shown, f"{TOLERANCE:.0e}", status))
+    width = [max(len(line[column]) for line in lines) for column in range(6)]
+    align = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
+    return "\n".join(
+        "  ".join(put(text, length) for put, text, length in zip(align, line, width)).rstrip() for line in lines
+    )

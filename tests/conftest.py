@@ -1,0 +1,67 @@
+"""Shared fixtures. Page tests need a built book (`make test` builds it); browser tests also need Chromium."""
+
+import os
+import shutil
+
+import pytest
+from book_site import SITE
+
+REQUIRED = os.environ.get("ICTD_REQUIRE_BROWSER") == "1"
+SKIPPED = pytest.StashKey[set]()
+
+
+def pytest_configure(config):
+    config.stash[SKIPPED] = set()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """One loud line for each kind of test that could not run: a skipped test must not look like a passed one."""
+    for reason in sorted(config.stash[SKIPPED]):
+        terminalreporter.write_line(f"!!! NOT TESTED: {reason}", yellow=True, bold=True)
+
+
+def cannot_run(config, reason):
+    """Skip the test and say so at the end; fail instead where the test is required."""
+    if REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    config.stash[SKIPPED].add(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def site(pytestconfig):
+    """The folder of the built book."""
+    if not (SITE / "index.html").exists():
+        cannot_run(pytestconfig, "the built pages, because there is no _build/html: run `make book` first")
+    return SITE
+
+
+@pytest.fixture(scope="session")
+def browser(pytestconfig):
+    """One headless Chromium for all tests. Set CHROMIUM to the program if it is not found."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = [os.environ.get("CHROMIUM")] + [shutil.which(name) for name in names]
+    program = next((path for path in found if path), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        cannot_run(pytestconfig, "the pages in a browser, because playwright is not installed")
+    with sync_playwright() as playwright:
+        if program is None and os.path.exists(playwright.chromium.executable_path):
+            program = playwright.chromium.executable_path
+        if program is None:
+            cannot_run(pytestconfig, "the pages in a browser, because there is no Chromium: install it or set CHROMIUM")
+        chromium = playwright.chromium.launch(
+            executable_path=program,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ],
+        )
+        yield chromium
+        chromium.close()

@@ -1,0 +1,362 @@
+"""Bad input: every public function of the core refuses it with an error that names the argument.
+
+One table. A row holds what is tried, the call, the type of the error and fragments of its message: the argument,
+what came, what was expected.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from ictd import td
+from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
+from ictd.dual_head import DualHeadLayer, target_value_matrix
+from ictd.features import gaussian, one_hot
+from ictd.model import SoftmaxICTD
+from ictd.mrp import MRP, Trajectory, boyan_chain, from_gymnasium, rollout_gymnasium
+from ictd.prompt import build_prompt, check_memory, memory_offset, rows
+from ictd.temporal_shift import TSMLayer, shift_matrices, temporal_shift
+
+NAN, INF = float("nan"), float("inf")
+RNG = np.random.default_rng(0)
+P, R = np.full((3, 3), 1 / 3), np.zeros(3)
+X, REWARDS = np.ones((4, 2)), np.ones(3)
+WALK = Trajectory([0, 1, 0], [1.0, 2.0])
+OPEN = td.empirical_model(Trajectory([0, 1, 2], [1.0, 2.0]), 3)
+CLOSED = td.empirical_model(WALK, 2)
+Z = torch.ones(5, 4, dtype=torch.float64)
+V, A = constructed_parameters(2)
+SINGLE = V.float()
+MODEL = SoftmaxICTD.constructed(2, 3, 0.9)
+
+
+class Tabular:
+    """A small environment with a model: two states, two actions."""
+
+    P = {s: {a: [(1.0, a, 0.0, False)] for a in range(2)} for s in range(2)}
+    initial_state_distrib = [1.0, 0.0]
+
+
+def model(**changes):
+    arguments = {"d": 2, "n_layers": 3, "gamma": 0.9, "generator": torch.Generator()}
+    return SoftmaxICTD(**(arguments | changes))
+
+
+def empirical(**changes):
+    """An `EmpiricalModel` with one field replaced."""
+    fields = {"counts": [1, 0], "transition": [[0, 1], [0, 0]], "reward": [1.0, NAN], "visited": [True, False]}
+    return td.EmpiricalModel(**(fields | changes))
+
+
+def with_entry(tensor, value):
+    tensor = tensor.clone()
+    tensor[0, 0] = value
+    return tensor
+
+
+# Discounts, checked wherever one is taken.
+DISCOUNTED = {
+    "MRP": lambda gamma: MRP(P, R, gamma),
+    "boyan_chain": lambda gamma: boyan_chain(5, gamma, RNG),
+    "from_gymnasium": lambda gamma: from_gymnasium(Tabular(), [0, 0], gamma),
+    "weighted_softmax_td": lambda gamma: td.weighted_softmax_td(X, REWARDS, gamma, 2),
+    "weighted_softmax_td_states": lambda gamma: td.weighted_softmax_td_states(WALK, np.eye(2), gamma, 2),
+    "certainty_equivalence": lambda gamma: td.certainty_equivalence(CLOSED, gamma),
+    "build_prompt": lambda gamma: build_prompt(X, REWARDS, np.zeros(4), gamma),
+    "memory_offset": lambda gamma: memory_offset(Z, gamma),
+    "check_memory": lambda gamma: check_memory(Z, gamma),
+    "target_value_matrix": lambda gamma: target_value_matrix(V, gamma),
+    "DualHeadLayer": lambda gamma: DualHeadLayer(V, A, gamma),
+    "shift_matrices": lambda gamma: shift_matrices(2, gamma),
+    "temporal_shift": lambda gamma: temporal_shift(Z, gamma),
+    "TSMLayer": lambda gamma: TSMLayer(V, A, gamma),
+    "SoftmaxICTD": lambda gamma: model(gamma=gamma),
+    "SoftmaxICTD.constructed": lambda gamma: SoftmaxICTD.constructed(2, 3, gamma),
+}
+BAD_DISCOUNTS = [
+    (1, ValueError, "got 1"),
+    (-0.1, ValueError, "got -0.1"),
+    (NAN, ValueError, "got nan"),
+    (10**400, ValueError, "got 1000"),
+    (True, TypeError, "got True"),
+    ("0.9", TypeError, "got '0.9'"),
+    (0.5 + 0j, TypeError, "got (0.5+0j)"),
+    ([0.9], TypeError, "got a list of shape (1,)"),
+    (torch.tensor(0.9), TypeError, "got a Tensor of shape ()"),
+]
+
+# Step sizes of four steps, in the two forms of TD and in the constructed model.
+STEPPED = {
+    "weighted_softmax_td": lambda size: td.weighted_softmax_td(X, REWARDS, 0.9, 4, size),
+    "weighted_softmax_td_states": lambda size: td.weighted_softmax_td_states(WALK, np.eye(2), 0.9, 4, size),
+    "SoftmaxICTD.constructed": lambda size: SoftmaxICTD.constructed(2, 4, 0.9, size),
+}
+BAD_STEP_SIZES = [
+    (0, ValueError, "(0, inf)", "got 0"),
+    (-0.5, ValueError, "got -0.5"),
+    (NAN, ValueError, "got nan"),
+    (INF, ValueError, "got inf"),
+    (None, TypeError, "got None"),
+    ("1", TypeError, "got '1'"),
+    ([1, 1, 1], ValueError, "(4,)", "got shape (3,)"),
+    ([], ValueError, "(4,)", "got shape (0,)"),
+    ([1, 1, 0, 1], ValueError, "positive", "entry 2 is 0.0"),
+    ([1, NAN, 1, 1], ValueError, "finite", "entry (1,) is nan"),
+    ([[1], [1, 1]], TypeError, "(4,)", "different lengths"),
+    (["1", "1", "1", "1"], TypeError, "real numbers"),
+]
+
+# Arrays of real numbers: the argument, its expected shape in the message, and a call with a replacement.
+ARRAYS = {
+    "transition of MRP": ("(S, S)", lambda a: MRP(a, R, 0.9)),
+    "reward of MRP": ("(3,)", lambda a: MRP(P, a, 0.9)),
+    "start of MRP": ("(3,)", lambda a: MRP(P, R, 0.9, a)),
+    "rewards of Trajectory": ("(2,)", lambda a: Trajectory([0, 1, 0], a)),
+    "x of weighted_softmax_td": ("(4, d)", lambda a: td.weighted_softmax_td(a, REWARDS, 0.9, 2)),
+    "rewards of weighted_softmax_td": ("(n,)", lambda a: td.weighted_softmax_td(X, a, 0.9, 2)),
+    "initial of weighted_softmax_td": ("(4,)", lambda a: td.weighted_softmax_td(X, REWARDS, 0.9, 2, initial=a)),
+    "X of weighted_softmax_td_states": ("(S, d)", lambda a: td.weighted_softmax_td_states(WALK, a, 0.9, 2)),
+    "initial of weighted_softmax_td_states": (
+        "(2,)",
+        lambda a: td.weighted_softmax_td_states(WALK, np.eye(2), 0.9, 2, initial=a),
+    ),
+    "X of state_kernel": ("(3, d)", lambda a: td.state_kernel(OPEN, a)),
+    "A of bilinear_score": ("(d, d)", lambda a: td.bilinear_score(a)),
+    "queries of softmax_kernel": ("(q, d)", lambda a: td.softmax_kernel(a, X)),
+    "sources of softmax_kernel": ("(m, 2)", lambda a: td.softmax_kernel(X, a)),
+    "counts of softmax_kernel": ("(4,)", lambda a: td.softmax_kernel(X, X, counts=a)),
+    "score(queries, sources) of softmax_kernel": ("(4, 4)", lambda a: td.softmax_kernel(X, X, lambda q, s: a)),
+    "counts of EmpiricalModel": ("(S,)", lambda a: empirical(counts=a)),
+    "transition of EmpiricalModel": ("(2, 2)", lambda a: empirical(transition=a)),
+    "reward of EmpiricalModel": ("(2,)", lambda a: empirical(reward=a)),
+    "x of build_prompt": ("(..., n+1, d)", lambda a: build_prompt(a, REWARDS)),
+    "rewards of build_prompt": ("(3,)", lambda a: build_prompt(X, a)),
+    "initial of build_prompt": ("(4,)", lambda a: build_prompt(X, REWARDS, a, 0.9)),
+    "Z of memory_offset": ("(..., d+3, n+1)", lambda a: memory_offset(a, 0.9)),
+    "Z of check_memory": ("(..., d+3, n+1)", lambda a: check_memory(a, 0.9)),
+    "Z0 of SoftmaxICTD": ("(..., d+3, n+1)", lambda a: MODEL(a)),
+    "policy of from_gymnasium": ("(2, 2)", lambda a: from_gymnasium(Tabular(), a, 0.9)),
+}
+NO_ARRAYS = [
+    ("ragged", [[1.0], [1.0, 2.0]], TypeError, "different lengths"),
+    ("strings", [["1", "2"], ["3", "4"]], TypeError, "<U1"),
+    ("objects with strings", np.array([["1", 2], [3, 4]], dtype=object), TypeError, "object"),
+    ("dates", np.zeros((2, 2), dtype="datetime64[D]"), TypeError, "datetime64"),
+    ("complex", np.ones((2, 2), dtype=complex), TypeError, "complex128"),
+    ("a class", np.ndarray, TypeError, "ndarray"),
+    ("a large int", [[10**400]], TypeError, "object"),
+    ("five dimensions, one of them empty", np.ones((1, 1, 1, 0, 1)), ValueError, "(1, 1, 1, 0, 1)"),
+]
+
+ROWS = [
+    # ---- mrp
+    ("negative probability", lambda: MRP([[1.5, -0.5], [0, 1]], [0, 0], 0.9), ValueError, "transition", "(0, 1) is -0.5"),
+    ("rows do not sum to 1", lambda: MRP([[1, 0], [0.4, 0.5]], [0, 0], 0.9), ValueError, "transition", "row 1", "0.9"),
+    ("not square", lambda: MRP(np.ones((2, 3)) / 3, [0, 0], 0.9), ValueError, "transition", "(S, S)", "(2, 3)"),
+    ("NaN probability", lambda: MRP([[NAN, 1], [0, 1]], [0, 0], 0.9), ValueError, "transition", "finite", "(0, 0) is nan"),
+    ("infinite reward", lambda: MRP(P, [0, INF, 0], 0.9), ValueError, "reward", "finite", "(1,) is inf"),
+    ("too few rewards", lambda: MRP(P, [0, 0], 0.9), ValueError, "reward", "(3,)", "(2,)"),
+    ("start sums to 2", lambda: MRP(P, R, 0.9, [1, 1, 0]), ValueError, "start", "sum to 1", "sums to 2"),
+    ("negative start", lambda: MRP(P, R, 0.9, [2, -1, 0]), ValueError, "start", "non-negative", "entry 1 is -1"),
+    ("no states", lambda: MRP(np.zeros((0, 0)), [], 0.9), ValueError, "transition", "empty", "(0, 0)"),
+    ("state names", lambda: Trajectory(["a", "b"], [1.0]), TypeError, "states", "integer", "<U1"),
+    ("float states", lambda: Trajectory([0.0, 1.0], [1.0]), TypeError, "states", "integer", "float64"),
+    ("boolean states", lambda: Trajectory([True, False], [1.0]), TypeError, "states", "integer", "bool"),
+    ("ragged states", lambda: Trajectory([[0], [0, 1]], [1.0]), TypeError, "states", "integer", "different lengths"),
+    ("negative state", lambda: Trajectory([0, -1], [1.0]), ValueError, "states", "entry 1 is -1"),
+    ("state beyond int64", lambda: Trajectory(np.array([0, 2**64 - 1], dtype=np.uint64), [1.0]), ValueError, "states"),
+    ("no transition", lambda: Trajectory([0], []), ValueError, "states", "n >= 1", "(1,)"),
+    ("empty trajectory", lambda: Trajectory(np.array([], dtype=int), []), ValueError, "states", "n >= 1", "(0,)"),
+    ("as many rewards as states", lambda: Trajectory([0, 1], [1.0, 2.0]), ValueError, "rewards", "(1,)", "(2,)"),
+    ("NaN reward", lambda: Trajectory([0, 1], [NAN]), ValueError, "rewards", "finite", "nan"),
+    ("two states", lambda: boyan_chain(2, 0.9, RNG), ValueError, "n_states", "at least 3", "2"),
+    ("float number", lambda: boyan_chain(5.0, 0.9, RNG), TypeError, "n_states", "integer", "5.0"),
+    ("seed for a generator", lambda: boyan_chain(5, 0.9, 0), TypeError, "rng", "numpy.random.Generator", "0"),
+    ("RandomState", lambda: boyan_chain(5, 0.9, np.random.RandomState(0)), TypeError, "rng", "Generator", "RandomState"),
+    ("torch generator", lambda: MRP(P, R, 0.9).sample(5, torch.Generator()), TypeError, "rng", "numpy.random.Generator"),
+    ("no transitions", lambda: MRP(P, R, 0.9).sample(0, RNG), ValueError, "n_transitions", "at least 1", "0"),
+    ("True transitions", lambda: MRP(P, R, 0.9).sample(True, RNG), TypeError, "n_transitions", "integer", "True"),
+    ("unknown state", lambda: MRP(P, R, 0.9).sample(5, RNG, 3), ValueError, "start_state", "from 0 to 2", "3"),
+    ("negative state", lambda: MRP(P, R, 0.9).sample(5, RNG, -1), ValueError, "start_state", "from 0 to 2", "-1"),
+    ("two classes", lambda: MRP(np.eye(2), [0, 0], 0.9).stationary(), ValueError, "transition", "one recurrent class", "2"),
+    ("no tabular model", lambda: from_gymnasium("FrozenLake-v1", [0], 0.9), ValueError, "env", "'FrozenLake-v1'"),
+    ("no environment", lambda: rollout_gymnasium(None, [0], 5, RNG), ValueError, "env", "None"),
+    ("too few actions", lambda: from_gymnasium(Tabular(), [0], 0.9), ValueError, "policy", "(2,)", "(1,)"),
+    ("unknown action", lambda: from_gymnasium(Tabular(), [0, 2], 0.9), ValueError, "policy", "0 to 1", "2"),
+    ("float actions", lambda: from_gymnasium(Tabular(), [0.0, 1.0], 0.9), TypeError, "policy", "integer", "float64"),
+    ("policy rows", lambda: from_gymnasium(Tabular(), np.ones((2, 2)), 0.9), ValueError, "policy", "sum to 1", "2"),
+    ("policy shape", lambda: from_gymnasium(Tabular(), np.ones((2, 3)) / 3, 0.9), ValueError, "policy", "(2, 2)", "(2, 3)"),
+    ("one action", lambda: from_gymnasium(Tabular(), 0, 0.9), ValueError, "policy", "(2, 2)", "()"),
+    ("rollout without rng", lambda: rollout_gymnasium(Tabular(), [0, 0], 5, None), TypeError, "rng", "Generator", "None"),
+    ("empty rollout", lambda: rollout_gymnasium(Tabular(), [0, 0], 0, RNG), ValueError, "n_transitions", "at least 1", "0"),
+    # ---- features
+    ("no states", lambda: one_hot(0), ValueError, "n_states", "at least 1", "0"),
+    ("scale 0", lambda: one_hot(3, 0), ValueError, "scale", "(0, inf)", "0"),
+    ("text scale", lambda: one_hot(3, "2"), TypeError, "scale", "number", "'2'"),
+    ("no features", lambda: gaussian(3, 0, RNG), ValueError, "dim", "at least 1", "0"),
+    ("negative scale", lambda: gaussian(3, 2, RNG, -1.0), ValueError, "scale", "(0, inf)", "-1.0"),
+    ("seed", lambda: gaussian(3, 2, 0), TypeError, "rng", "numpy.random.Generator", "0"),
+    # ---- td
+    ("empty context", lambda: td.weighted_softmax_td([[1.0]], [], 0.9, 2), ValueError, "rewards", "empty", "(0,)"),
+    ("n features for n rewards", lambda: td.weighted_softmax_td(X[:3], REWARDS, 0.9, 2), ValueError, "x", "(4, d)", "(3, 2)"),
+    ("no feature", lambda: td.weighted_softmax_td(np.ones((4, 0)), REWARDS, 0.9, 2), ValueError, "x", "empty", "(4, 0)"),
+    ("NaN feature", lambda: td.weighted_softmax_td(X * NAN, REWARDS, 0.9, 2), ValueError, "x", "finite", "nan"),
+    ("negative steps", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, -1), ValueError, "n_steps", "at least 0", "-1"),
+    ("half steps", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1.5), TypeError, "n_steps", "integer", "1.5"),
+    ("sizes of no step", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 0, [1]), ValueError, "step_size", "(0,)", "(1,)"),
+    ("infinite start", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1, initial=[0, 0, 0, INF]), ValueError, "initial", "inf"),
+    ("score is a matrix", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1, score=A), TypeError, "score", "callable", "Tensor"),
+    ("score is a name", lambda: td.softmax_kernel(X, X, "dot"), TypeError, "score", "callable", "'dot'"),
+    ("score is transposed", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1, score=lambda q, s: s @ q.T), ValueError, "score", "(4, 3)", "(3, 4)"),
+    ("score is one number", lambda: td.softmax_kernel(X, X, lambda q, s: 0.0), ValueError, "score", "(4, 4)", "()"),
+    ("score returns nothing", lambda: td.softmax_kernel(X, X, lambda q, s: None), TypeError, "score", "(4, 4)", "None"),
+    ("score is NaN", lambda: td.softmax_kernel(X, X, lambda q, s: NAN * (q @ s.T)), ValueError, "score", "NaN"),
+    ("score is +inf", lambda: td.softmax_kernel(X, X, lambda q, s: INF * (q @ s.T)), ValueError, "score", "+inf"),
+    ("other dimension", lambda: td.softmax_kernel(X, np.ones((4, 3))), ValueError, "sources", "(m, 2)", "(4, 3)"),
+    ("negative count", lambda: td.softmax_kernel(X, X, counts=[1, 1, 1, -1]), ValueError, "counts", "non-negative", "-1"),
+    ("no count", lambda: td.softmax_kernel(X, X, counts=np.zeros(4)), ValueError, "counts", "not all 0", "0"),
+    ("negative score scale", lambda: td.inner_product_score(-1), ValueError, "scale", "[0, inf)", "-1"),
+    ("A not square", lambda: td.bilinear_score(np.ones((2, 3))), ValueError, "A", "(d, d)", "(2, 3)"),
+    ("A of another dimension", lambda: td.softmax_kernel(X, X, td.bilinear_score(np.eye(3))), ValueError, "A", "d = 2", "(3, 3)"),
+    ("list for a trajectory", lambda: td.empirical_model([0, 1], 2), TypeError, "trajectory", "Trajectory", "list"),
+    ("too few states", lambda: td.empirical_model(WALK, 1), ValueError, "n_states", "state 1", "1"),
+    ("no n_states", lambda: td.empirical_model(WALK, None), TypeError, "n_states", "integer", "None"),
+    ("array for a trajectory", lambda: td.weighted_softmax_td_states(X, X, 0.9, 1), TypeError, "trajectory", "Trajectory"),
+    ("too few rows", lambda: td.weighted_softmax_td_states(WALK, [[1.0]], 0.9, 1), ValueError, "X", "up to 1", "(1, 1)"),
+    ("never-left successor", lambda: td.certainty_equivalence(OPEN, 0.9), ValueError, "boundary", "state 2", "never a source"),
+    ("boundary NaN where read", lambda: td.certainty_equivalence(OPEN, 0.9, [0, 0, NAN]), ValueError, "boundary", "state 2", "nan"),
+    ("boundary is NaN", lambda: td.certainty_equivalence(OPEN, 0.9, NAN), ValueError, "boundary", "nan"),
+    ("boundary of another length", lambda: td.certainty_equivalence(OPEN, 0.9, [0, 1]), ValueError, "boundary", "(3,)", "(2,)"),
+    ("ragged boundary", lambda: td.certainty_equivalence(OPEN, 0.9, [[0], [1, 2]]), TypeError, "boundary", "(3,)", "lengths"),
+    ("MRP for a model", lambda: td.certainty_equivalence(MRP(P, R, 0.9), 0.9), TypeError, "model", "EmpiricalModel", "MRP"),
+    ("MRP for a model", lambda: td.state_kernel(MRP(P, R, 0.9), np.eye(3)), TypeError, "model", "EmpiricalModel", "MRP"),
+    ("half a visit", lambda: empirical(counts=[1.5, 0]), ValueError, "counts", "whole", "1.5"),
+    ("no visit at all", lambda: empirical(counts=[0, 0]), ValueError, "counts", "not all 0", "[0.0, 0.0]"),
+    ("visited contradicts counts", lambda: empirical(visited=[True, True]), ValueError, "visited", "counts", "[True, True]"),
+    ("visited as numbers", lambda: empirical(visited=[1, 0]), ValueError, "visited", "booleans", "int64"),
+    ("visited ragged", lambda: empirical(visited=[[True], [True, False]]), ValueError, "visited", "booleans", "lengths"),
+    ("no reward of a visited state", lambda: empirical(reward=[NAN, NAN]), ValueError, "reward", "finite", "nan"),
+    ("row of a visited state", lambda: empirical(transition=[[0, 0.5], [0, 0]]), ValueError, "transition", "sum to 1", "0.5"),
+    ("row of a state never left", lambda: empirical(transition=[[0, 1], [1, 0]]), ValueError, "transition", "rows of 0"),
+    # ---- prompt
+    ("no features", lambda: rows(0), ValueError, "d", "at least 1", "0"),
+    ("text", lambda: rows("3"), TypeError, "d", "integer", "'3'"),
+    ("one position", lambda: build_prompt([[1.0]], []), ValueError, "x", "n >= 1", "(1, 1)"),
+    ("one vector", lambda: build_prompt([1.0, 2.0], [1.0]), ValueError, "x", "(..., n+1, d)", "(2,)"),
+    ("n+1 rewards", lambda: build_prompt(X, np.ones(4)), ValueError, "rewards", "(3,)", "(4,)"),
+    ("rewards of another batch", lambda: build_prompt(np.ones((2, 4, 2)), np.ones((3, 3))), ValueError, "rewards", "(2, 3)", "(3, 3)"),
+    ("warm start without gamma", lambda: build_prompt(X, REWARDS, np.ones(4)), ValueError, "gamma", "initial", "None"),
+    ("gamma without warm start", lambda: build_prompt(X, REWARDS, gamma=2), ValueError, "gamma", "[0, 1)", "2"),
+    ("NaN reward", lambda: build_prompt(X, [1, NAN, 1]), ValueError, "rewards", "finite", "(1,) is nan"),
+    ("three rows", lambda: memory_offset(np.ones((3, 3)), 0.9), ValueError, "Z", "d >= 1", "(3, 3)"),
+    ("one column", lambda: check_memory(np.ones((5, 1)), 0.9), ValueError, "Z", "n >= 1", "(5, 1)"),
+    ("negative tolerance", lambda: check_memory(Z, 0.9, -1), ValueError, "tolerance", "[0, inf)", "-1"),
+    ("inconsistent memories", lambda: check_memory(Z, 0.9), ValueError, "Z", "column 3", "off by 1"),
+    # ---- attention
+    ("array", lambda: softmax_attention(np.ones((5, 4)), V, A), TypeError, "Z", "torch.Tensor", "ndarray"),
+    ("integers", lambda: softmax_attention(Z.long(), V, A), TypeError, "Z", "floating", "int64"),
+    ("complex", lambda: softmax_attention(Z.to(torch.complex128), V, A), TypeError, "Z", "floating", "complex128"),
+    ("one column", lambda: softmax_attention(Z[:, :1], V, A), ValueError, "Z", "n >= 1", "(5, 1)"),
+    ("three rows", lambda: softmax_attention(Z[:3], V, A), ValueError, "Z", "d >= 1", "(3, 4)"),
+    ("one row", lambda: attention_weights(Z[0], A), ValueError, "Z", "(..., d+3, n+1)", "(4,)"),
+    ("NaN", lambda: softmax_attention(with_entry(Z, NAN), V, A), ValueError, "Z", "finite", "NaN"),
+    ("V of another size", lambda: softmax_attention(Z, V[:4, :4], A), ValueError, "V", "(..., 5, 5)", "(4, 4)"),
+    ("A of another size", lambda: attention_weights(Z, A[:4, :4]), ValueError, "A", "(..., 5, 5)", "(4, 4)"),
+    ("V in float32", lambda: softmax_attention(Z, SINGLE, A), TypeError, "V", "float64", "float32"),
+    ("A in integers", lambda: softmax_attention(Z, V, A.long()), TypeError, "A", "floating", "int64"),
+    ("A is an array", lambda: attention_weights(Z, A.numpy()), TypeError, "A", "torch.Tensor", "ndarray"),
+    ("A is infinite", lambda: softmax_attention(Z, V, with_entry(A, INF)), ValueError, "A", "finite", "infinity"),
+    ("V of another batch", lambda: softmax_attention(Z.expand(2, 5, 4), V.expand(3, 5, 5), A), ValueError, "V", "(2,)", "(3, 5, 5)"),
+    ("shift of an array", lambda: shift_left(np.ones((2, 3))), TypeError, "Y", "torch.Tensor", "ndarray"),
+    ("no features", lambda: constructed_parameters(0), ValueError, "d", "at least 1", "0"),
+    ("step size 0", lambda: constructed_parameters(2, 0.0), ValueError, "step_size", "(0, inf)", "0.0"),
+    ("several step sizes", lambda: constructed_parameters(2, [1.0]), TypeError, "step_size", "number", "list"),
+    ("integer type", lambda: constructed_parameters(2, dtype=torch.int64), TypeError, "dtype", "torch.float64", "int64"),
+    ("NumPy type", lambda: constructed_parameters(2, dtype=np.float64), TypeError, "dtype", "torch.float64", "numpy.float64"),
+    # ---- dual head and temporal shift
+    ("V is an array", lambda: DualHeadLayer(V.numpy(), A, 0.9), TypeError, "V", "torch.Tensor", "ndarray"),
+    ("V is too small", lambda: DualHeadLayer(V[:3, :3], A, 0.9), ValueError, "V", "d >= 1", "(3, 3)"),
+    ("V is not square", lambda: DualHeadLayer(V[:4], A, 0.9), ValueError, "V", "(..., 5, 5)", "(4, 5)"),
+    ("A does not fit", lambda: DualHeadLayer(V, A[:4, :4], 0.9), ValueError, "A", "(..., 5, 5)", "(4, 4)"),
+    ("A is missing", lambda: DualHeadLayer(V, None, 0.9), TypeError, "A", "torch.Tensor", "None"),
+    ("target head does not fit", lambda: DualHeadLayer(V, A, 0.9, V[:4, :4]), ValueError, "V_target", "(..., 5, 5)", "(4, 4)"),
+    ("target head in float32", lambda: DualHeadLayer(V, A, 0.9, V, SINGLE), TypeError, "A_target", "float64", "float32"),
+    ("prompt of another d", lambda: DualHeadLayer(V, A, 0.9)(torch.ones(6, 4)), ValueError, "Z", "(..., 5, n+1)", "(6, 4)"),
+    ("prompt in float32", lambda: DualHeadLayer(V, A, 0.9)(Z.float()), TypeError, "V", "float32", "float64"),
+    ("prompt is an array", lambda: DualHeadLayer(V, A, 0.9)(Z.numpy()), TypeError, "Z", "torch.Tensor", "ndarray"),
+    ("V is an array", lambda: target_value_matrix(V.numpy(), 0.9), TypeError, "V", "torch.Tensor", "ndarray"),
+    ("V is too small", lambda: target_value_matrix(V[:2, :2], 0.9), ValueError, "V", "d >= 1", "(2, 2)"),
+    ("V in integers", lambda: TSMLayer(V.long(), A, 0.9), TypeError, "V", "floating", "int64"),
+    ("V is NaN", lambda: TSMLayer(with_entry(V, NAN), A, 0.9), ValueError, "V", "finite", "NaN"),
+    ("A is missing", lambda: TSMLayer(V, None, 0.9), TypeError, "A", "torch.Tensor", "None"),
+    ("A in float32", lambda: TSMLayer(V, A.float(), 0.9), TypeError, "A", "float64", "float32"),
+    ("batches do not fit", lambda: TSMLayer(V.expand(2, 5, 5), A.expand(3, 5, 5), 0.9), ValueError, "A", "(2,)", "(3, 5, 5)"),
+    ("prompt of another d", lambda: TSMLayer(V, A, 0.9)(torch.ones(6, 4)), ValueError, "Z", "(..., 5, n+1)", "(6, 4)"),
+    ("prompt of another batch", lambda: TSMLayer(V.expand(2, 5, 5), A, 0.9)(Z.expand(3, 5, 4)), ValueError, "V", "(3,)", "(2, 5, 5)"),
+    ("Y is an array", lambda: temporal_shift(Z.numpy(), 0.9), TypeError, "Y", "torch.Tensor", "ndarray"),
+    ("Y is too small", lambda: temporal_shift(Z[:2], 0.9), ValueError, "Y", "(..., d+3, n+1)", "(2, 4)"),
+    ("integer type", lambda: shift_matrices(2, 0.9, torch.int32), TypeError, "dtype", "torch.float64", "int32"),
+    ("no features", lambda: shift_matrices(0, 0.9), ValueError, "d", "at least 1", "0"),
+    # ---- model
+    ("d is 0", lambda: model(d=0), ValueError, "d", "at least 1", "0"),
+    ("no layers", lambda: model(n_layers=0), ValueError, "n_layers", "at least 1", "0"),
+    ("text layers", lambda: model(n_layers="3"), TypeError, "n_layers", "integer", "'3'"),
+    ("unknown form", lambda: model(form="single"), ValueError, "form", "'tsm', 'dual_head'", "'single'"),
+    ("form is a class", lambda: model(form=TSMLayer), ValueError, "form", "'tsm', 'dual_head'", "TSMLayer"),
+    ("shared is a number", lambda: model(shared=1), TypeError, "shared", "True or False", "1"),
+    ("seed", lambda: model(generator=0), TypeError, "generator", "torch.Generator", "0"),
+    ("NumPy generator", lambda: model(generator=RNG), TypeError, "generator", "torch.Generator", "Generator(PCG64)"),
+    ("integer type", lambda: model(dtype=torch.int32), TypeError, "dtype", "torch.float64", "int32"),
+    ("text type", lambda: model(dtype="float64"), TypeError, "dtype", "torch.float64", "'float64'"),
+    ("negative scale", lambda: model(init_scale=-0.1), ValueError, "init_scale", "[0, inf)", "-0.1"),
+    ("unknown form", lambda: SoftmaxICTD.constructed(2, 3, 0.9, form="TSM"), ValueError, "form", "'tsm'", "'TSM'"),
+    ("no layers", lambda: SoftmaxICTD.constructed(2, 0, 0.9), ValueError, "n_layers", "at least 1", "0"),
+    ("prompt of another d", lambda: MODEL(torch.ones(6, 4)), ValueError, "Z0", "(..., 5, n+1)", "d = 2", "(6, 4)"),
+    ("array of another d", lambda: MODEL(np.ones((6, 4))), ValueError, "Z0", "(..., 5, n+1)", "(6, 4)"),
+    ("one column", lambda: MODEL.values(Z[:, :1]), ValueError, "Z0", "n >= 1", "(5, 1)"),
+    ("NaN", lambda: MODEL.values(with_entry(Z, NAN)), ValueError, "Z0", "finite", "NaN"),
+    ("complex tensor", lambda: MODEL(Z.to(torch.complex64)), TypeError, "Z0", "real", "complex64"),
+    ("text, checked", lambda: MODEL.values("prompt", check=True), TypeError, "Z0", "real numbers", "prompt"),
+    ("inconsistent, checked", lambda: MODEL.values(Z, check=True), ValueError, "Z", "consistent", "column 3"),
+]
+ROWS += [
+    (f"{where} gamma={str(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)
+    for where, call in DISCOUNTED.items()
+    for bad, kind, came in BAD_DISCOUNTS
+]
+ROWS += [
+    (f"{where} step_size={bad}", lambda call=call, bad=bad: call(bad), kind, "step_size", *fragments)
+    for where, call in STEPPED.items()
+    for bad, kind, *fragments in BAD_STEP_SIZES
+]
+ROWS += [
+    (f"{what} for {where}", lambda call=call, bad=bad: call(bad), kind, where.split(" of ")[0], shape, came)
+    for where, (shape, call) in ARRAYS.items()
+    for what, bad, kind, came in NO_ARRAYS
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("call, kind, fragments", [pytest.param(row[1], row[2], row[3:], id=row[0]) for row in ROWS])
+def test_bad_input_is_refused(call, kind, fragments):
+    """The error has exactly this type, begins with the name of the argument and says what came and what is expected."""
+    with pytest.raises(kind) as caught:
+        call()
+    message = str(caught.value)
+    assert caught.type is kind
+    for fragment in fragments:
+        assert fragment in message
+    assert message.split()[0].split("(")[0] in {fragments[0].split("(")[0], "model"}, message
+
+
+def test_unusual_but_good_input_is_accepted():
+    """What a strict check must not refuse: NumPy scalars, fractions, booleans as numbers, integer arrays, tensors."""
+    assert MRP(P, [True, False, True], np.float32(0.5)).gamma == 0.5
+    assert MRP(P, [0, 1, 2], Fraction(1, 2)).gamma == 0.5
+    assert MRP(P, np.array([Fraction(1, 4), 0, 10], dtype=object), np.array(0.5)).reward[0] == 0.25
+    assert MRP(torch.from_numpy(P), torch.zeros(3), 0).n_states == 3
+    assert Trajectory(np.array([0, 1], dtype=np.uint8), [np.float64(1)]).states.dtype == np.int64
+    assert boyan_chain(np.int64(3), 0, RNG).n_states == 3
+    assert td.weighted_softmax_td(np.ones((2, 1), dtype=np.float32), [1], 0, np.int32(1)).tolist() == [[0, 0], [1, 1]]

@@ -1,0 +1,267 @@
+"""The masked Transformer: constructed weights run the algorithm, trained weights get the right gradients."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import assert_close, contexts, loops, run_layers, seeds
+
+from ictd import td
+from ictd.dual_head import DualHeadLayer
+from ictd.features import one_hot
+from ictd.model import SoftmaxICTD
+from ictd.mrp import Trajectory, boyan_chain
+from ictd.prompt import build_prompt, memory_offset, rows
+from ictd.temporal_shift import TSMLayer
+
+forms = st.sampled_from(["tsm", "dual_head"])
+LAYERS = {"tsm": TSMLayer, "dual_head": DualHeadLayer}
+
+
+def prompt_of(c):
+    return build_prompt(c.x, c.rewards, c.initial[c.states], c.gamma)
+
+
+def fresh(d=2, n_layers=3, gamma=0.9, seed=0, **options):
+    return SoftmaxICTD(d, n_layers, gamma, generator=torch.Generator().manual_seed(seed), **options)
+
+
+# ------------------------------------------------------------------------------- constructed weights
+
+
+@settings(max_examples=60)
+@given(contexts(max_steps=50), forms)
+def test_constructed_model_runs_weighted_softmax_td(c, form):
+    """values[l, j] = v_l(S_j) of the plain loops, in both forms, with one step size or one per layer."""
+    n_layers = max(c.n_steps, 1)
+    size = c.step_size if np.ndim(c.step_size) == 0 or c.n_steps else 1.0
+    model = SoftmaxICTD.constructed(c.X.shape[1], n_layers, c.gamma, size, form=form)
+    values = model.values(prompt_of(c), check=True).detach()
+    assert values.shape == (n_layers + 1, c.n + 1)
+    assert_close(values[: c.n_steps + 1], loops(c))
+
+
+@given(contexts(max_steps=20), forms, seeds)
+def test_model_is_a_stack_of_layers(c, form, seed):
+    """Z_0, ..., Z_L of the layer classes, for a non-symmetric score block, memories included."""
+    sizes = c.step_sizes if c.n_steps else [1.0]
+    model = SoftmaxICTD.constructed(c.X.shape[1], len(sizes), c.gamma, sizes, form=form)
+    A = np.random.default_rng(seed).normal(size=(c.X.shape[1],) * 2) / 2
+    model.score_matrix.data[:] = torch.from_numpy(A)
+    Z = torch.stack(list(model.layers(prompt_of(c)))).detach()
+    assert_close(Z[: c.n_steps + 1], run_layers(LAYERS[form], c, A))
+    assert torch.equal(Z[-1], model(prompt_of(c)))
+
+
+@given(contexts(max_steps=20), forms)
+def test_invariant_after_every_layer(c, form):
+    """Target memory = gamma * next value, last target 0; features and rewards never change."""
+    model = SoftmaxICTD.constructed(c.X.shape[1], max(c.n_steps, 1), c.gamma, form=form)
+    Z = torch.stack(list(model.layers(prompt_of(c)))).detach().numpy()
+    row = rows(model.d)
+    scale = max(1, np.abs(Z[:, row.value]).max())
+    assert np.abs(memory_offset(Z, c.gamma)).max() <= 1e-10 * scale
+    assert (Z[:, row.target, -1] == 0).all()
+    assert (Z[:, : row.target] == Z[0, : row.target]).all()
+
+
+@given(contexts(features=("gaussian", "unit length", "repeated"), max_steps=10), forms)
+def test_float32(c, form):
+    """Ten layers in float32 agree with float64 to 2e-5 relative to the largest value.
+
+    One layer's rounding is at most about (d + n + |score|) eps times the largest TD error, 80 * 6e-8 = 5e-6 for
+    the sizes here, and roundings of different sign cancel: in 3000 random instances the largest was 1.3e-6.
+    """
+    n_layers = max(c.n_steps, 1)
+    arguments = c.X.shape[1], n_layers, c.gamma, 0.7
+    exact = SoftmaxICTD.constructed(*arguments, form=form).values(prompt_of(c)).detach()
+    single = SoftmaxICTD.constructed(*arguments, form=form, dtype=torch.float32).values(prompt_of(c)).detach()
+    assert single.dtype == torch.float32
+    assert_close(single, exact, 2e-5)
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_batch_is_a_loop_over_prompts(form):
+    """Leading dimensions: values[..., l, j]."""
+    rng = np.random.default_rng(0)
+    Z = build_prompt(rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 3, 7)), 0.9)
+    model = SoftmaxICTD.constructed(4, 5, 0.9, form=form)
+    values = model.values(Z)
+    assert values.shape == (2, 3, 6, 7) and model(Z).shape == Z.shape
+    for i, j in np.ndindex(2, 3):
+        assert_close(values[i, j].detach(), model.values(Z[i, j]).detach(), 1e-13)
+
+
+def test_arrays_tensors_and_lists_are_the_same():
+    """A prompt may come as ndarray, list or tensor, in any floating or integer type; it is not written to."""
+    Z = np.array([[1, 2, 3], [4, 5, 0], [0, 0, 0], [0, 0, 0]])
+    model = SoftmaxICTD.constructed(1, 4, 0.5)
+    expected = model(Z.astype(float))
+    for same in (Z, Z.tolist(), Z.astype(np.float32), torch.from_numpy(Z), torch.from_numpy(Z).float()):
+        assert torch.equal(model(same), expected)
+    assert Z.tolist() == [[1, 2, 3], [4, 5, 0], [0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_check_refuses_inconsistent_memories(form):
+    """values(check=True) is the guard of Theorem 1; without it the prompt is run as it is."""
+    Z = build_prompt(np.ones((3, 2)), [1.0, 2.0], [1, 2, 3], 0.9)
+    Z[rows(2).target, 0] = 0
+    model = SoftmaxICTD.constructed(2, 3, 0.9, form=form)
+    with pytest.raises(ValueError, match="Z must hold consistent memories.*column 0"):
+        model.values(Z, check=True)
+    assert torch.isfinite(model.values(Z)).all()
+
+
+# ---------------------------------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize("shared, sets", [(True, 1), (False, 3)])
+def test_only_the_masked_entries_are_parameters(shared, sets):
+    """Three value weights in row d+3 and the d x d score block; everything else of V and A is 0."""
+    model = fresh(shared=shared)
+    assert {name: tuple(p.shape) for name, p in model.named_parameters()} == {
+        "value_weights": (sets, 3),
+        "score_matrix": (sets, 2, 2),
+    }
+    V, A = (m.detach() for m in model.matrices())
+    assert torch.equal(V[:, 4, 2:], model.value_weights) and torch.equal(A[:, :2, :2], model.score_matrix)
+    assert V.count_nonzero() == 3 * sets and A.count_nonzero() == 4 * sets
+
+
+def test_initial_parameters_come_from_the_generator():
+    """Same generator seed, same parameters; torch's global state neither matters nor moves; the scale scales."""
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    one = fresh(seed=5)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert torch.equal(one.score_matrix, fresh(seed=5).score_matrix)
+    assert not torch.equal(one.score_matrix, fresh(seed=6).score_matrix)
+    assert not fresh(init_scale=0).score_matrix.any()
+    many = fresh(d=100, shared=False, init_scale=0.5).score_matrix.detach()
+    assert abs(many.std().item() / 0.5 - 1) < 5 / np.sqrt(2 * many.numel())
+    assert abs(many.mean().item()) < 5 * 0.5 / np.sqrt(many.numel())
+
+
+def test_shared_is_the_same_set_in_every_layer():
+    """A looped model = a model with L equal sets."""
+    looped, stacked = fresh(shared=True), fresh(shared=False)
+    for name in ("value_weights", "score_matrix"):
+        getattr(stacked, name).data[:] = getattr(looped, name).data
+    Z = build_prompt(np.random.default_rng(0).normal(size=(6, 2)), np.ones(5))
+    assert torch.equal(looped(Z), stacked(Z))
+
+
+@pytest.mark.parametrize("size", [0.5, [0.5, 0.25, 1.0]])
+def test_constructed_parameters_by_hand(size):
+    """Value weights alpha (1, 1, -1) and the identity; one set, or one per step size."""
+    model = SoftmaxICTD.constructed(2, 3, 0.9, size)
+    sizes = np.atleast_1d(size)
+    assert model.value_weights.tolist() == [[a, a, -a] for a in sizes]
+    assert model.score_matrix.tolist() == [np.eye(2).tolist()] * len(sizes)
+    assert model.shared == (len(sizes) == 1)
+
+
+def test_saved_and_copied():
+    """state_dict and deepcopy keep the numbers; both forms have the same parameters."""
+    model, other = fresh(seed=1), fresh(seed=2, form="dual_head")
+    other.load_state_dict(model.state_dict())
+    Z = build_prompt(np.random.default_rng(0).normal(size=(6, 2)), np.ones(5))
+    assert_close(other(Z).detach(), model(Z).detach(), 1e-13)
+    assert torch.equal(copy.deepcopy(model)(Z), model(Z))
+
+
+# ----------------------------------------------------------------------------------------- gradients
+
+
+@pytest.mark.parametrize("form", LAYERS)
+@pytest.mark.parametrize("shared", [True, False])
+def test_gradients(form, shared):
+    """autograd agrees with finite differences in all parameters, through all layers."""
+    rng = np.random.default_rng(0)
+    Z = build_prompt(rng.normal(size=(2, 4, 2)), rng.normal(size=(2, 3)))
+    model = fresh(shared=shared, form=form, init_scale=0.7)
+    names = [name for name, _ in model.named_parameters()]
+
+    def query(*parameters):
+        return torch.func.functional_call(model, dict(zip(names, parameters)), (Z,))[..., -1, -1]
+
+    assert torch.autograd.gradcheck(query, tuple(model.parameters()))
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_query_gradient_against_numpy(form):
+    """d v_L(S_n) / d A and d alpha: autograd of the model = finite differences of the NumPy position form."""
+    rng = np.random.default_rng(4)
+    x, rewards, gamma, n_layers = rng.normal(size=(9, 3)), rng.normal(size=8), 0.9, 6
+    A, alpha, h = rng.normal(size=(3, 3)) / 2, 0.8, 1e-5
+    model = SoftmaxICTD.constructed(3, n_layers, gamma, alpha, form=form)
+    model.score_matrix.data[0] = torch.from_numpy(A)
+    model.values(build_prompt(x, rewards))[-1, -1].backward()
+
+    def query(A, alpha):
+        return td.weighted_softmax_td(x, rewards, gamma, n_layers, alpha, td.bilinear_score(A))[-1, -1]
+
+    for i, j in np.ndindex(3, 3):
+        bump = np.zeros((3, 3))
+        bump[i, j] = h
+        slope = (query(A + bump, alpha) - query(A - bump, alpha)) / (2 * h)
+        assert model.score_matrix.grad[0, i, j].item() == pytest.approx(slope, abs=1e-7)
+    slope = (query(A, alpha + h) - query(A, alpha - h)) / (2 * h)
+    directional = model.value_weights.grad[0] @ torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)
+    assert directional.item() == pytest.approx(slope, abs=1e-7)
+
+
+def test_first_layer_of_a_stack_has_no_gradient_for_the_memories():
+    """THEORY 9: with v_0 = 0, layer 1's w_target and w_current multiply zeros."""
+    rng = np.random.default_rng(0)
+    model = fresh(shared=False, init_scale=0.5)
+    model.values(build_prompt(rng.normal(size=(6, 2)), rng.normal(size=5)))[-1, -1].backward()
+    assert model.value_weights.grad[0, 1:].tolist() == [0, 0]
+    assert (model.value_weights.grad[1] != 0).all() and model.value_weights.grad[0, 0] != 0
+
+
+def test_no_reward_weight_is_a_dead_point():
+    """THEORY 7: w_R = 0 gives v = 0 and a zero gradient in every parameter but w_R."""
+    rng = np.random.default_rng(0)
+    model = fresh(init_scale=0.5)
+    model.value_weights.data[0, 0] = 0
+    values = model.values(build_prompt(rng.normal(size=(6, 2)), rng.normal(size=5)))
+    values[-1, -1].backward()
+    assert not values.any() and not model.score_matrix.grad.any()
+    assert model.value_weights.grad[0, 1:].tolist() == [0, 0] and model.value_weights.grad[0, 0] != 0
+
+
+# ------------------------------------------------------------------------------- what weights compute
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_unequal_weights_change_the_discount(form):
+    """THEORY 7: weights (w_R, w_T, w_C) go to (w_R/|w_C|) (I - gamma w_T/|w_C| P)^{-1} r on the context."""
+    rng = np.random.default_rng(0)
+    trajectory = boyan_chain(5, 0.6, rng).sample(60, rng)
+    trajectory = Trajectory(np.append(trajectory.states, trajectory.states[0]), np.append(trajectory.rewards, 0.3))
+    model = SoftmaxICTD.constructed(5, 200, 0.6, form=form)
+    model.value_weights.data[0] = torch.tensor([1.3, 1.1, -0.9], dtype=torch.float64)
+    values = model.values(build_prompt(one_hot(5, 3.0)[trajectory.states], trajectory.rewards))[-1].detach()
+    empirical = td.empirical_model(trajectory, 5)
+    expected = 1.3 / 0.9 * td.certainty_equivalence(empirical, 0.6 * 1.1 / 0.9)
+    assert_close(values, expected[trajectory.states], 1e-9)
+
+
+def test_what_softmax_cannot_see():
+    """With Z^T A Z and one-hot features, A + 1 c^T has the attention of A, for every c; A + c 1^T has not."""
+    rng = np.random.default_rng(0)
+    Z = build_prompt(np.eye(4)[rng.integers(0, 4, 12)], rng.normal(size=11))
+    outputs = []
+    c = rng.normal(size=4)
+    for shift in (np.zeros((4, 4)), np.outer(np.ones(4), c), np.outer(c, np.ones(4))):
+        model = SoftmaxICTD.constructed(4, 3, 0.9)
+        model.score_matrix.data += torch.from_numpy(shift)
+        outputs.append(model(Z).detach())
+    assert_close(outputs[1], outputs[0], 1e-12)
+    assert (outputs[2] - outputs[0]).abs().max() > 1e-3

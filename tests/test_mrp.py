@@ -1,0 +1,329 @@
+"""Markov reward processes: values, stationary distributions, sampling, Boyan chains and Gymnasium models."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import assert_close, contexts, discounts, seeds
+
+from ictd import td
+from ictd.mrp import MRP, Trajectory, boyan_chain, from_gymnasium, rollout_gymnasium
+
+# A false alarm of one comparison at 4.5 standard errors has probability 7e-6; the seeds are fixed anyway.
+STANDARD_ERRORS = 4.5
+
+
+def random_mrp(n_states, gamma, rng, zeros=0.3):
+    """A dense random process with some transitions set to 0."""
+    P = rng.random((n_states, n_states)) * (rng.random((n_states, n_states)) > zeros)
+    P[np.arange(n_states), rng.integers(0, n_states, n_states)] += 0.1
+    return MRP(P / P.sum(axis=1, keepdims=True), rng.normal(size=n_states), gamma, rng.dirichlet(np.ones(n_states)))
+
+
+class Fixed(np.random.Generator):
+    """A generator whose uniform numbers are all the same."""
+
+    def __init__(self, value):
+        super().__init__(np.random.PCG64(0))
+        self.value = value
+
+    def random(self, size):
+        return np.full(size, self.value)
+
+
+# --------------------------------------------------------------------------------------------- value
+
+
+@given(st.integers(2, 12), discounts, seeds)
+def test_value_is_the_discounted_sum(n_states, gamma, seed):
+    """v = sum_t gamma^t P^t r, the series summed until it no longer moves."""
+    mrp = random_mrp(n_states, min(gamma, 0.99), np.random.default_rng(seed))
+    total, term = np.zeros(n_states), mrp.reward.copy()
+    while np.abs(term).max() > 1e-13 * (1 - mrp.gamma):
+        total, term = total + term, mrp.gamma * mrp.transition @ term
+    assert_close(mrp.value(), total)
+
+
+def test_value_is_the_mean_return():
+    """Monte Carlo: the mean of 1500 sampled returns, within its confidence interval."""
+    rng = np.random.default_rng(11)
+    mrp = boyan_chain(5, 0.6, rng)
+    weights = 0.6 ** np.arange(30)
+    returns = np.array([mrp.sample(30, rng, start_state=1).rewards @ weights for _ in range(1500)])
+    standard_error = returns.std(ddof=1) / np.sqrt(returns.size)
+    tail = 0.6**30 / 0.4
+    assert abs(returns.mean() - mrp.value()[1]) < STANDARD_ERRORS * standard_error + tail
+
+
+def test_gamma_zero_and_near_one():
+    """gamma = 0 gives the reward; near 1, (1-gamma) v goes to the mean stationary reward."""
+    rng = np.random.default_rng(0)
+    chain = boyan_chain(6, 0.0, rng)
+    np.testing.assert_array_equal(chain.value(), chain.reward)
+    late = MRP(chain.transition, chain.reward, 1 - 1e-9)
+    assert_close(1e-9 * late.value(), np.full(6, late.stationary() @ late.reward), 1e-6)
+
+
+# ---------------------------------------------------------------------------------------- stationary
+
+
+@given(st.integers(3, 12), seeds)
+def test_stationary_distribution_of_boyan_chains(n_states, seed):
+    """mu P = mu, mu > 0, sum 1, and the limit of the distribution of S_t."""
+    chain = boyan_chain(n_states, 0.9, np.random.default_rng(seed))
+    mu = chain.stationary()
+    assert_close(mu @ chain.transition, mu, 1e-13)
+    assert mu.min() > 0 and mu.sum() == pytest.approx(1, abs=1e-14)
+    lazy = (chain.transition + np.eye(n_states)) / 2
+    assert_close(np.linalg.matrix_power(lazy, 2**16)[0], mu, 1e-9)
+
+
+def test_stationary_of_a_periodic_chain():
+    """A cycle has a stationary distribution although the distribution of S_t never settles."""
+    cycle = MRP(np.roll(np.eye(4), 1, axis=1), np.zeros(4), 0.5)
+    np.testing.assert_allclose(cycle.stationary(), 0.25)
+
+
+def test_stationary_ignores_transient_states():
+    """States that are left for good have probability exactly 0; an absorbing state takes all."""
+    P = [[0.5, 0.25, 0.25, 0], [0, 0.2, 0.8, 0], [0, 0.6, 0.4, 0], [1, 0, 0, 0]]
+    mu = MRP(P, np.zeros(4), 0.5).stationary()
+    assert mu[0] == mu[3] == 0
+    np.testing.assert_allclose(mu[1:3], [0.6 / 1.4, 0.8 / 1.4])
+    assert MRP([[0, 1], [0, 1]], [0, 0], 0.5).stationary().tolist() == [0, 1]
+
+
+def test_stationary_refuses_two_classes():
+    """Two recurrent classes leave mu open: the error lists them."""
+    P = [[1, 0, 0, 0], [0.5, 0, 0, 0.5], [0, 0, 0, 1], [0, 0, 1, 0]]
+    with pytest.raises(ValueError, match=r"one recurrent class.*it has 2: \[0\], \[2, 3\]"):
+        MRP(P, np.zeros(4), 0.5).stationary()
+
+
+# -------------------------------------------------------------------------------------------- sample
+
+
+def test_sample_visits_and_moves_with_the_right_frequencies():
+    """20000 steps: visits near mu (interval from 100 batch means), moves near P (binomial interval)."""
+    rng = np.random.default_rng(5)
+    chain = boyan_chain(6, 0.9, rng)
+    states = chain.sample(20000, rng).states
+    batches = np.eye(6)[states[1:]].reshape(100, 200, 6).mean(axis=1)
+    standard_error = batches.std(axis=0, ddof=1) / 10
+    assert (np.abs(batches.mean(axis=0) - chain.stationary()) < STANDARD_ERRORS * standard_error).all()
+    for s in range(6):
+        successors = states[1:][states[:-1] == s]
+        shares = np.bincount(successors, minlength=6) / successors.size
+        spread = np.sqrt(chain.transition[s] * (1 - chain.transition[s]) / successors.size)
+        assert (np.abs(shares - chain.transition[s]) <= STANDARD_ERRORS * spread).all()
+
+
+def test_first_state():
+    """S_0 follows ``start``, or is the one that was asked for."""
+    rng = np.random.default_rng(2)
+    mrp = MRP(np.eye(3), [1, 2, 3], 0.5, [0.2, 0.0, 0.8])
+    first = np.array([mrp.sample(1, rng).states[0] for _ in range(2000)])
+    shares = np.bincount(first, minlength=3) / 2000
+    assert shares[1] == 0 and abs(shares[0] - 0.2) < STANDARD_ERRORS * np.sqrt(0.16 / 2000)
+    assert [mrp.sample(1, rng, start_state=s).states[0] for s in range(3)] == [0, 1, 2]
+    uniform = MRP(np.eye(4), np.zeros(4), 0.5)
+    np.testing.assert_allclose(uniform.start, 0.25)
+
+
+@given(st.integers(2, 12), seeds)
+def test_impossible_moves_are_never_taken(n_states, seed):
+    """Every sampled move and first state has positive probability, and R_{k+1} = r(S_k)."""
+    rng = np.random.default_rng(seed)
+    mrp = random_mrp(n_states, 0.9, rng, zeros=0.7)
+    trajectory = mrp.sample(100, rng)
+    assert (mrp.transition[trajectory.states[:-1], trajectory.states[1:]] > 0).all()
+    assert mrp.start[trajectory.states[0]] > 0
+    assert (trajectory.rewards == mrp.reward[trajectory.states[:-1]]).all()
+    assert trajectory.n_transitions == 100 and trajectory.states.shape == (101,)
+
+
+@pytest.mark.parametrize("u, expected", [(0.0, 1), (np.nextafter(1, 0), 3)])
+def test_edges_of_the_uniform_numbers(u, expected):
+    """u = 0 and the largest u below 1 pick the first and last *possible* state, although row sums miss 1."""
+    row = np.array([0, 0.3, 0, 0.7 - 1e-9, 0])
+    mrp = MRP(np.tile(row, (5, 1)), np.zeros(5), 0.5, row)
+    assert (mrp.sample(3, Fixed(u)).states == expected).all()
+
+
+def test_sampling_depends_on_the_generator_only():
+    """Same seed, same trajectory; the generator moves on between draws."""
+    chain = boyan_chain(5, 0.9, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    first, second = chain.sample(50, rng), chain.sample(50, rng)
+    again = chain.sample(50, np.random.default_rng(1))
+    assert (first.states == again.states).all() and (first.states != second.states).any()
+
+
+# --------------------------------------------------------------------------------------- Boyan chains
+
+
+@given(st.integers(3, 12), seeds)
+def test_boyan_structure(n_states, seed):
+    """i -> i+1 or i+2 with probabilities in (.01, .99); N-2 -> N-1; N-1 -> anywhere; rewards in (-1, 1)."""
+    chain = boyan_chain(n_states, 0.9, np.random.default_rng(seed))
+    P = chain.transition
+    for i in range(n_states - 2):
+        assert set(np.flatnonzero(P[i])) == {i + 1, i + 2}
+        assert 0.01 <= P[i, i + 1] <= 0.99 and P[i].sum() == pytest.approx(1)
+    assert P[n_states - 2].tolist() == [0] * (n_states - 1) + [1]
+    assert (P[-1] > 0).all() and P[-1].max() / P[-1].min() <= 99
+    assert np.abs(chain.reward).max() < 1 and chain.gamma == 0.9
+    np.testing.assert_allclose(chain.start, 1 / n_states)
+
+
+def test_boyan_draws_are_uniform():
+    """Step probabilities and rewards have the mean and variance of U(.01, .99) and U(-1, 1)."""
+    rng = np.random.default_rng(0)
+    chains = [boyan_chain(12, 0.9, rng) for _ in range(400)]
+    steps = np.array([chain.transition[np.arange(10), np.arange(1, 11)] for chain in chains]).ravel()
+    rewards = np.concatenate([chain.reward for chain in chains])
+    for sample, low, high in ((steps, 0.01, 0.99), (rewards, -1, 1)):
+        unit = (sample - low) / (high - low)
+        assert abs(unit.mean() - 1 / 2) < STANDARD_ERRORS / np.sqrt(12 * unit.size)
+        assert abs((unit**2).mean() - 1 / 3) < STANDARD_ERRORS * np.sqrt(4 / 45 / unit.size)
+
+
+# ---------------------------------------------------------------------------------- the data classes
+
+
+def test_fields_are_read_only_copies():
+    """Later changes of the caller's arrays do nothing; fields can neither be written nor replaced."""
+    P, r, states = np.eye(2), np.ones(2), np.array([0, 1])
+    mrp, trajectory = MRP(P, r, 0.5), Trajectory(states, [1.0])
+    P[:], r[:], states[:] = 7, 7, 7
+    assert mrp.transition.tolist() == [[1, 0], [0, 1]] and mrp.reward.tolist() == [1, 1]
+    assert trajectory.states.tolist() == [0, 1]
+    for array in (mrp.transition, mrp.reward, mrp.start, trajectory.states, trajectory.rewards):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    for instance, field in ((mrp, "gamma"), (trajectory, "states")):
+        with pytest.raises(AttributeError):
+            setattr(instance, field, 0)
+
+
+def test_compared_by_identity():
+    """eq=False: comparing arrays field by field would be ambiguous; objects can be dictionary keys."""
+    one, two = MRP(np.eye(2), [1, 1], 0.5), MRP(np.eye(2), [1, 1], 0.5)
+    assert one == one and one != two and len({one, two}) == 2
+
+
+def test_rounded_probabilities_are_accepted():
+    """Rows may miss 1 by 1e-6, as after float32 or seven typed digits, and no more."""
+    MRP(np.full((3, 3), np.float32(1 / 3)), np.zeros(3), 0.5)
+    MRP([[0.3333333, 0.6666667], [0.5000004, 0.5]], np.zeros(2), 0.5)
+    with pytest.raises(ValueError, match="row 1 sums to 1.000002"):
+        MRP([[1, 0], [0.500002, 0.5]], np.zeros(2), 0.5)
+
+
+@given(contexts())
+def test_own_data_round_trip(c):
+    """A trajectory from the user's own lists keeps the numbers as they are."""
+    trajectory = Trajectory(c.states.tolist(), c.rewards.tolist())
+    assert (trajectory.states == c.states).all() and (trajectory.rewards == c.rewards).all()
+
+
+# ----------------------------------------------------------------------------------------- Gymnasium
+
+
+def make(name, **options):
+    return pytest.importorskip("gymnasium").make(name, max_episode_steps=-1, **options)
+
+
+ENVIRONMENTS = [
+    ("FrozenLake-v1", {"map_name": "4x4"}, [5, 7, 11, 12, 15]),
+    ("FrozenLake-v1", {"map_name": "4x4", "is_slippery": False}, [5, 7, 11, 12, 15]),
+    ("FrozenLake-v1", {"map_name": "8x8"}, [19, 29, 35, 41, 42, 46, 49, 52, 54, 59, 63]),
+    ("CliffWalking-v1", {}, [47]),
+]
+
+
+def evaluate(env, policy, gamma, terminal):
+    """Policy evaluation in loops over env.unwrapped.P; a terminal state pays 0 and restarts."""
+    model, start = env.unwrapped.P, env.unwrapped.initial_state_distrib
+    values = [0.0] * len(model)
+    while True:
+        new = []
+        for state in range(len(model)):
+            if state in terminal:
+                new.append(gamma * sum(p * v for p, v in zip(start, values)))
+                continue
+            new.append(
+                sum(
+                    policy[state][action] * probability * (reward + gamma * values[successor])
+                    for action in model[state]
+                    for probability, successor, reward, _ in model[state][action]
+                )
+            )
+        if max(abs(a - b) for a, b in zip(new, values)) < 1e-12:
+            return new
+        values = new
+
+
+@pytest.mark.parametrize("name, options, terminal", ENVIRONMENTS)
+def test_gymnasium_model_has_the_value_of_the_policy(name, options, terminal):
+    """from_gymnasium(...).value() = policy evaluation over env.unwrapped.P, for a random stochastic policy."""
+    env = make(name, **options)
+    n_states, n_actions = env.observation_space.n, env.action_space.n
+    policy = np.random.default_rng(0).dirichlet(np.ones(n_actions), n_states)
+    mrp = from_gymnasium(env, policy, 0.9)
+    assert_close(mrp.value(), evaluate(env, policy.tolist(), 0.9, terminal), 1e-9)
+    # Terminal states, by the map, restart and pay nothing.
+    assert (mrp.reward[terminal] == 0).all()
+    np.testing.assert_array_equal(mrp.transition[terminal], np.tile(mrp.start, (len(terminal), 1)))
+    np.testing.assert_allclose(mrp.start, env.unwrapped.initial_state_distrib)
+
+
+def test_gymnasium_policy_as_actions():
+    """One action per state is the policy that always takes it."""
+    env = make("FrozenLake-v1")
+    actions = np.arange(16) % 4
+    one, two = from_gymnasium(env, actions, 0.9), from_gymnasium(env, np.eye(4)[actions], 0.9)
+    np.testing.assert_array_equal(one.transition, two.transition)
+    np.testing.assert_array_equal(from_gymnasium(env, actions.tolist(), 0.9).reward, two.reward)
+
+
+@pytest.mark.parametrize(
+    "name, options, terminal",
+    [("FrozenLake-v1", {}, [5, 7, 11, 12, 15]), ("CliffWalking-v1", {"is_slippery": True}, [47])],
+)
+def test_rollout_approaches_the_model(name, options, terminal):
+    """The empirical model of 15000 played steps lies in the confidence intervals of from_gymnasium."""
+    env = make(name, **options)
+    policy = np.full((env.observation_space.n, env.action_space.n), 1 / env.action_space.n)
+    mrp = from_gymnasium(env, policy, 0.9)
+    trajectory = rollout_gymnasium(env, policy, 15000, np.random.default_rng(3))
+    assert trajectory.n_transitions == 15000 and mrp.start[trajectory.states[0]] > 0
+    model = td.empirical_model(trajectory, mrp.n_states)
+    assert (mrp.transition[trajectory.states[:-1], trajectory.states[1:]] > 0).all()
+    for s in np.flatnonzero(model.counts >= 30):
+        spread = np.sqrt(mrp.transition[s] * (1 - mrp.transition[s]) / model.counts[s])
+        assert (np.abs(model.transition[s] - mrp.transition[s]) <= STANDARD_ERRORS * spread + 1e-12).all()
+        # Exact variance of one step's reward; a terminal state pays 0 for sure.
+        outcomes = [
+            (policy[s, action] * probability, reward)
+            for action, results in env.unwrapped.P[s].items()
+            for probability, _, reward, _ in results
+        ]
+        variance = sum(p * (reward - mrp.reward[s]) ** 2 for p, reward in outcomes) * (s not in terminal)
+        error = STANDARD_ERRORS * np.sqrt(variance / model.counts[s])
+        assert abs(model.reward[s] - mrp.reward[s]) <= error + 1e-12
+
+
+def test_rollout_is_reproducible():
+    """The same generator seed gives the same play, whatever was played before."""
+    env = make("FrozenLake-v1")
+    policy = np.full((16, 4), 0.25)
+    plays = [rollout_gymnasium(env, policy, 200, np.random.default_rng(1)) for _ in range(2)]
+    assert (plays[0].states == plays[1].states).all() and (plays[0].rewards == plays[1].rewards).all()
+
+
+def test_rollout_refuses_a_time_limit():
+    """An episode that is cut off is not Markov."""
+    env = pytest.importorskip("gymnasium").make("FrozenLake-v1", max_episode_steps=2)
+    with pytest.raises(ValueError, match="env must not cut.*max_episode_steps=-1"):
+        rollout_gymnasium(env, np.zeros(16, dtype=int), 50, np.random.default_rng(0))

@@ -1,0 +1,147 @@
+"""The package as a whole: lazy imports, a NumPy half without torch, and imports that point one way."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ictd
+
+SOURCE = Path(ictd.__file__).parent
+# A module is a file, or a folder with all its files.
+FILES = {path.stem: [path] for path in SOURCE.glob("*.py") if not path.stem.startswith("__")}
+FILES |= {path.parent.name: sorted(path.parent.rglob("*.py")) for path in SOURCE.glob("*/__init__.py")}
+MODULES = sorted(FILES)
+
+# What each module of the core may import from the package: a module of the core never needs a later one.
+ALLOWED = {
+    "_checks": set(),
+    "mrp": {"_checks"},
+    "features": {"_checks"},
+    "td": {"_checks", "mrp"},
+    "reference": set(),
+    "prompt": {"_checks"},
+    "attention": {"_checks", "prompt"},
+    "dual_head": {"_checks", "prompt", "attention"},
+    "temporal_shift": {"_checks", "prompt", "attention", "dual_head"},
+    "model": {"_checks", "prompt", "attention", "dual_head", "temporal_shift"},
+}
+NUMPY_HALF = ("mrp", "features", "td", "reference", "prompt")
+
+
+def nodes(module):
+    """All syntax nodes of a module."""
+    for path in FILES[module]:
+        yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def imports(module):
+    """Names of the modules of the package, and of other packages, that a module imports, also inside functions."""
+    own, others = set(), set()
+    for node in nodes(module):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, *rest = name.split(".")
+            if first != "ictd":
+                others.add(first)
+            elif rest:
+                own.add(rest[0])
+    return own & set(MODULES) - {module}, others
+
+
+def python(code):
+    """Run code in a fresh interpreter and return what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_import_is_light():
+    """``import ictd`` loads no heavy package and none of its own modules."""
+    heavy = "torch matplotlib ipywidgets gymnasium numpy IPython".split()
+    code = f"import sys, ictd; print(*[m for m in sys.modules if m in {heavy} or m.startswith('ictd.')])"
+    assert python(code) == []
+
+
+def test_modules_load_on_first_use():
+    """``ictd.td`` imports td and what it needs, not torch; an unknown name is an AttributeError."""
+    code = "import sys, ictd; ictd.td.softmax_kernel; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
+    assert python(code) == ["False", "True"]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ictd.nothing
+    assert {"td", "model", "__version__"} <= set(dir(ictd))
+
+
+def test_every_public_module_is_listed():
+    """The lazy names are the files of the package."""
+    assert set(ictd.__all__) - {"__version__"} == {module for module in MODULES if not module.startswith("_")}
+
+
+def test_numpy_half_works_without_torch():
+    """Sampling, TD in all NumPy forms and prompts run where torch, matplotlib and ipywidgets are missing."""
+    code = """
+import sys
+for name in ("torch", "matplotlib", "ipywidgets", "gymnasium"):
+    sys.modules[name] = None
+import numpy as np
+import ictd
+rng = np.random.default_rng(0)
+trajectory = ictd.mrp.boyan_chain(5, 0.9, rng).sample(20, rng)
+X = ictd.features.gaussian(5, 3, rng)
+x = X[trajectory.states]
+values = ictd.td.weighted_softmax_td(x, trajectory.rewards, 0.9, 5)
+loops = ictd.reference.weighted_softmax_td_loops(x, trajectory.rewards, 0.9, 5)
+states = ictd.td.weighted_softmax_td_states(trajectory, X, 0.9, 5)
+ictd.prompt.check_memory(ictd.prompt.build_prompt(x, trajectory.rewards, values[-1], 0.9), 0.9)
+print(np.allclose(values, loops), np.allclose(states[:, trajectory.states], values))
+try:
+    ictd.model
+except ImportError:
+    print("no model")
+"""
+    assert python(code) == ["True", "True", "no", "model"]
+
+
+@pytest.mark.parametrize("module", ALLOWED)
+def test_core_imports_point_one_way(module):
+    """mrp, features <- td; prompt, attention <- dual_head, temporal_shift <- model."""
+    own, others = imports(module)
+    assert own <= ALLOWED[module]
+    outside = others - set(sys.stdlib_module_names)
+    assert outside <= ({"numpy"} if module in (*NUMPY_HALF, "_checks") else {"numpy", "torch"})
+
+
+def test_imports_have_no_cycle():
+    """All modules can be put in an order in which each imports only earlier ones."""
+    waiting = {module: imports(module)[0] for module in MODULES}
+    while waiting:
+        ready = {module for module, needs in waiting.items() if not needs & set(waiting)}
+        assert ready, f"modules that import each other: {sorted(waiting)}"
+        waiting = {module: needs for module, needs in waiting.items() if module not in ready}
+
+
+def test_plots_and_widgets_stand_on_top():
+    """Nothing but the widgets, the exercises and the command line imports figures or widgets."""
+    top = {"plots", "widgets", "exercises", "cli"}
+    for module in set(MODULES) - top:
+        own, others = imports(module)
+        assert not own & top and not others & {"matplotlib", "ipywidgets", "IPython"}, module
+
+
+def test_no_global_randomness():
+    """No seed is set and no draw is made without a generator, anywhere in the package."""
+    for module in MODULES:
+        for node in nodes(module):
+            if isinstance(node, ast.Attribute):
+                name = ast.unparse(node)
+                allowed = ("np.random.Generator", "np.random.default_rng", "np.random.SeedSequence")
+                assert name != "torch.manual_seed", module
+                assert not name.startswith("np.random.") or name.startswith(allowed), f"{module}: {name}"
