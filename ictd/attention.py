@@ -8,7 +8,7 @@ from ictd.prompt import rows
 
 
 def check_prompt(Z, name="Z", size=None):
-    """Return Z if it is a floating tensor of shape (..., d+3, n+1) with d >= 1, n >= 1 and d+3 = ``size``, if given."""
+    """Return Z if it is a floating tensor of shape (..., d+3, n+1), d >= 1, n >= 1, with d+3 = ``size`` if given."""
     if not isinstance(Z, torch.Tensor) or not Z.is_floating_point():
         raise TypeError(
             f"{name} must be a floating-point torch.Tensor of shape (..., d+3, n+1), for example "
@@ -26,7 +26,7 @@ def check_prompt(Z, name="Z", size=None):
 
 
 def check_square(name, matrix, size, like=None):
-    """Return a matrix of shape (..., size, size) that fits the type and the leading dimensions of ``like``, if given."""
+    """Return a matrix of shape (..., size, size) that fits the type and leading dimensions of ``like`` if given."""
     if not isinstance(matrix, torch.Tensor) or not matrix.is_floating_point():
         raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_tensor_text(matrix)}")
     if matrix.ndim < 2 or tuple(matrix.shape[-2:]) != (size, size):

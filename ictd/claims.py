@@ -1,6 +1,6 @@
 """Claims of the book, checked where they are made: random instances, the error found, the tolerance."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,13 +9,33 @@ from ictd import _checks, features, mrp, td
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A random problem: a process, features of its states, one trajectory, a score matrix and a step size."""
+    """A random problem: a process, one trajectory of it, features, and the numbers of the algorithm.
+
+    Attributes
+    ----------
+    process : MRP
+        2 to 12 states; a Boyan chain, or sparse or dense random transitions; gamma in [0, 0.99].
+    trajectory : Trajectory
+        1 to 60 transitions, so that states often remain unvisited; rewards may be noisy.
+    X : ndarray, shape (S, d)
+        1 to 8 features; two states may have equal ones.
+    step_size : float
+        In (0, 1].
+    n_layers : int
+        1 to 50.
+    A : ndarray, shape (d, d)
+        A score matrix that is not symmetric.
+    rng : numpy.random.Generator
+        For what a claim draws beyond this.
+    """
 
     process: mrp.MRP
-    X: np.ndarray
     trajectory: mrp.Trajectory
-    A: np.ndarray
+    X: np.ndarray
     step_size: float
+    n_layers: int
+    A: np.ndarray
+    rng: np.random.Generator
 
     @property
     def gamma(self):
@@ -28,52 +48,88 @@ class Instance:
         return self.X[self.trajectory.states]
 
     @property
+    def rewards(self):
+        """R_1..R_n."""
+        return self.trajectory.rewards
+
+    @property
     def model(self):
         """Empirical model of the trajectory."""
-        return td.empirical_model(self.trajectory, self.process.n_states)
+        return td.empirical_model(self.trajectory, len(self.X))
+
+    def closed(self):
+        """The instance with one more transition, back to S_0: every state of the trajectory was a source."""
+        states, rewards = self.trajectory.states, self.trajectory.rewards
+        longer = mrp.Trajectory(np.append(states, states[0]), np.append(rewards, self.rng.standard_normal()))
+        return replace(self, trajectory=longer)
 
 
-def random_instances(rng, count, *, closed=False):
-    """Yield random problems of many sizes.
+def random_instance(rng):
+    """Draw an `Instance`.
 
-    2 to 8 states with sparse or dense transitions or a Boyan chain, 1 to 5 Gaussian features, 1 to 40
-    transitions, gamma in [0, 0.95], step sizes in [0.1, 1], and a score matrix that is not symmetric.
-    Trajectories are short, so that states remain unvisited.
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    """
+    rng = _checks.numpy_generator(rng)
+    n_states = int(rng.integers(2, 13))
+    gamma = float(rng.choice([0.0, 0.99, rng.uniform(0, 0.99)], p=[0.1, 0.2, 0.7]))
+    if n_states > 2 and rng.random() < 0.5:
+        process = mrp.boyan_chain(n_states, gamma, rng)
+    else:
+        concentration = np.full(n_states, rng.choice([0.1, 1.0]))
+        process = mrp.MRP(rng.dirichlet(concentration, n_states), rng.uniform(-1, 1, n_states), gamma)
+    trajectory = process.sample(int(rng.integers(1, 61)), rng)
+    noise = rng.choice([0.0, 0.5]) * rng.standard_normal(trajectory.n_transitions)
+    dim = int(rng.integers(1, 9))
+    X = features.gaussian(n_states, dim, rng, rng.choice([0.3, 1.0]))
+    if rng.random() < 0.2:
+        X[-1] = X[0]
+    return Instance(
+        process=process,
+        trajectory=mrp.Trajectory(trajectory.states, trajectory.rewards + noise),
+        X=X,
+        step_size=float(1 - rng.random()),
+        n_layers=int(rng.integers(1, 51)),
+        A=rng.standard_normal((dim, dim)),
+        rng=rng,
+    )
+
+
+def random_instances(rng, count):
+    """Yield several random instances.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     count : int
         Number of instances, at least 1.
-    closed : bool
-        Whether the last state of every trajectory must also have been left in it.
 
     Yields
     ------
     Instance
     """
-    rng = _checks.numpy_generator(rng)
     for _ in range(_checks.integer("count", count, low=1)):
-        n_states, dim = int(rng.integers(2, 9)), int(rng.integers(1, 6))
-        gamma = rng.uniform(0, 0.95)
-        if n_states > 2 and rng.random() < 0.5:
-            process = mrp.boyan_chain(n_states, gamma, rng)
-        else:
-            concentration = np.full(n_states, rng.choice([0.2, 1.0]))
-            process = mrp.MRP(rng.dirichlet(concentration, n_states), rng.uniform(-1, 1, n_states), gamma)
-        trajectory = process.sample(int(rng.integers(1, 41)), rng)
-        while closed and trajectory.states[-1] not in trajectory.states[:-1]:
-            trajectory = process.sample(int(rng.integers(5, 41)), rng)
-        X = features.gaussian(n_states, dim, rng)
-        yield Instance(process, X, trajectory, rng.normal(size=(dim, dim)) / dim, rng.uniform(0.1, 1))
+        yield random_instance(rng)
 
 
 def relative_error(found, expected):
-    """Largest difference, relative to max(1, largest expected value)."""
-    found, expected = np.asarray(found), np.asarray(expected)
+    """Largest difference, relative to max(1, largest expected value); of several rows, the largest over the rows.
+
+    Parameters
+    ----------
+    found, expected : array_like, shape (m,) or (L+1, m)
+        A row is one layer or one step.
+
+    Returns
+    -------
+    float
+    """
+    found, expected = np.atleast_2d(found), np.atleast_2d(expected)
     if found.shape != expected.shape:
         raise ValueError(f"found must have the shape of expected, {expected.shape}; got shape {found.shape}")
-    return float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
+    scale = np.maximum(1, np.abs(expected).max(axis=-1))
+    return float((np.abs(found - expected).max(axis=-1) / scale).max())
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ def population_kernel(mrp, X, A=None):
     """
     _checks.instance("mrp", mrp, MRP)
     X = _checks.array("X", X, (mrp.n_states, "d"))
-    mu = np.maximum(mrp.stationary(), 0)  # a rounded 0 may come out as -1e-20
-    return td.softmax_kernel(X, X, _score(A), mu)
+    return td.softmax_kernel(X, X, _score(A), mrp.stationary())
 
 
 def empirical_kernel(trajectory, X, A=None):

@@ -99,7 +99,7 @@ class Evaluation:
         """The values as text, one line per state; '-' where certainty equivalence is undetermined."""
         lines = [("state", "visits", "value", "certainty equivalence")]
         for state, visits, *numbers_ in self.rows():
-            lines.append((str(state), str(visits), *("-" if n is None else f"{n:.6g}" for n in numbers_)))
+            lines.append((_one_line(str(state)), str(visits), *("-" if n is None else f"{n:.6g}" for n in numbers_)))
         width = [max(len(line[column]) for line in lines) for column in range(4)]
         return "\n".join(
             "  ".join([line[0].ljust(width[0]), *(line[c].rjust(width[c]) for c in (1, 2, 3))]) for line in lines
@@ -127,6 +127,11 @@ class Evaluation:
         writer.writerows(self.rows())
         with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
+
+
+def _one_line(text):
+    """The text with line breaks and control characters written as escapes."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 # ------------------------------------------------------------------------------------------ evaluation
@@ -423,7 +428,7 @@ def read_csv(path):
     line, names = next(records, (None, None))
     if names is None:
         raise FileFault(f"{path}: the file is empty; its first line must be a header, such as state,reward")
-    names = [name.strip().lower() for name in names]
+    names = [_one_line(name.strip().lower()) for name in names]
     _check_header(path, line, names)
     state_at, reward_at = names.index("state"), names.index("reward")
     feature_at = [i for i, name in enumerate(names) if is_feature_name(name)]
@@ -511,7 +516,7 @@ def _check_header(path, line, names):
     missing = [name for name in ("state", "reward") if name not in names]
     if not missing:
         return
-    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
+    for separator, word in ((";", "semicolons"), (r"\t", "tabs")):
         if separator in names[0]:
             raise FileFault(f"{path}, line {line}: fields are separated by {word}; this command reads commas")
     raise FileFault(

@@ -116,7 +116,7 @@ class MRP:
         right = np.zeros(states.size)
         right[-1] = 1
         result = np.zeros(self.n_states)
-        result[states] = np.linalg.solve(equations, right)
+        result[states] = np.maximum(np.linalg.solve(equations, right), 0)  # a rounded 0 may come out as -1e-20
         return result
 
     def sample(self, n_transitions, rng, start_state=None):

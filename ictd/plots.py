@@ -55,7 +55,9 @@ _MARKERS = {"estimate": "o", "reference": "s", "bound": "^", "other": "D", "mute
 
 _CELL_INK = "#010101"  # on coloured cells, where the page's text colour must not be used: not quite black
 _SEQUENTIAL = LinearSegmentedColormap.from_list("ictd_sequential", ["#f2f6fa", "#8bb8da", "#0072b2", "#00395c"])
-_DIVERGING = LinearSegmentedColormap.from_list("ictd_diverging", ["#8f3e00", "#e89a5e", "#f7f7f7", "#6fabd3", "#00517f"])
+_DIVERGING = LinearSegmentedColormap.from_list(
+    "ictd_diverging", ["#8f3e00", "#e89a5e", "#f7f7f7", "#6fabd3", "#00517f"]
+)
 _DEFAULTS = {"font-size: 10px", "text-anchor: start"}  # of the svg element that `svg` writes
 _STYLE = {
     "svg.fonttype": "none",  # real text: small, selectable, in the font of the page
@@ -151,7 +153,7 @@ def show(figures, *, caption, alt):
     """
     panels = list(figures) if isinstance(figures, (list, tuple)) else [figures]
     if not panels or not all(isinstance(panel, Figure) for panel in panels):
-        raise TypeError("figures must be a matplotlib Figure or a non-empty list of them (`new` returns figure and axes)")
+        raise TypeError("figures must be a matplotlib Figure or a non-empty list of them (new returns both)")
     caption = checked_text("caption", caption)
     alts = [alt] if isinstance(alt, str) else list(alt) if isinstance(alt, (list, tuple)) else None
     if alts is None:
@@ -183,7 +185,10 @@ def _with_picture(drawing, alt):
     white = white.replace('style="', 'style="background:#fff;', 1)
     source = base64.b64encode(white.encode()).decode()
     width = drawing.partition("max-width:")[2].partition(";")[0]
-    picture = f'<img alt="{html.escape(alt)}" style="width:{width};max-width:100%" src="data:image/svg+xml;base64,{source}">'
+    picture = (
+        f'<img alt="{html.escape(alt)}" style="width:{width};max-width:100%" '
+        f'src="data:image/svg+xml;base64,{source}">'
+    )
     start, end, rest = drawing.partition(">")
     return f"{start}{end}<desc>{picture}</desc>{rest}"
 
@@ -678,7 +683,8 @@ def _places(n_states, layout):
     if layout == "line":
         return np.stack([4.2 * np.arange(n_states), np.zeros(n_states)], axis=1)
     radius = 0.0 if n_states == 1 else max(3.2, 4.6 / (2 * np.sin(np.pi / n_states)))
-    angle = np.pi / 2 - 2 * np.pi * np.arange(n_states) / n_states
+    top = np.pi if n_states == 2 else np.pi / 2  # two states stand beside each other
+    angle = top - 2 * np.pi * np.arange(n_states) / n_states
     return radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
@@ -695,7 +701,7 @@ def _edge(place, s, t, layout):
     along = (end - start) / np.linalg.norm(end - start)
     left = np.array([-along[1], along[0]])
     if layout == "line":
-        lift = 0.0 if t - s == 1 else 1.0 + 0.9 * abs(t - s)
+        lift = 0.0 if t - s == 1 else 1.0 + (0.9 if t > s else 1.4) * abs(t - s)
     else:
         lift = 0.8  # both directions bow to their left, so that they do not cover each other
     middle = (start + end) / 2 + lift * left

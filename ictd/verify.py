@@ -1,94 +1,19 @@
 """The claims of the book, checked on random instances: what ``ictd verify`` prints.
 
-Each claim is a function from an `Instance` to a relative error, ``|difference| / max(1, |values|)``, the
-largest over layers; |.| is the largest entry.
+Each claim is a function from an `Instance` to a relative error: the largest difference in a layer over the
+larger of 1 and the layer's largest value, and of that the maximum over layers.
 """
 
 import functools
 from dataclasses import dataclass
-from typing import Callable, NamedTuple
+from typing import Callable
 
 import numpy as np
 
 from ictd import _checks, convergence, features, mrp, prompt, reference, td
+from ictd.claims import random_instance, relative_error
 
 TOLERANCE = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class Instance:
-    """A random problem: one trajectory, features of its states, and the numbers of the algorithm.
-
-    Attributes
-    ----------
-    trajectory : Trajectory
-        1 to 60 transitions of a random process of 2 to 12 states; rewards may be noisy.
-    X : ndarray, shape (S, d)
-        1 to 8 features; some states may have equal ones.
-    gamma, step_size, n_layers
-        Up to 0.99, up to 1, up to 50.
-    A : ndarray, shape (d, d)
-        A score matrix that is not symmetric.
-    rng : numpy.random.Generator
-        For what a claim draws beyond this.
-    """
-
-    trajectory: mrp.Trajectory
-    X: np.ndarray
-    gamma: float
-    step_size: float
-    n_layers: int
-    A: np.ndarray
-    rng: np.random.Generator
-
-    @property
-    def x(self):
-        """Features of the positions, shape (n+1, d)."""
-        return self.X[self.trajectory.states]
-
-    @property
-    def rewards(self):
-        """R_1..R_n."""
-        return self.trajectory.rewards
-
-    def closed(self):
-        """The trajectory with a step back to S_0, so that every state was a source."""
-        states = self.trajectory.states
-        return mrp.Trajectory(np.append(states, states[0]), np.append(self.rewards, self.rng.standard_normal()))
-
-
-def random_instance(rng):
-    """Draw an `Instance` from a numpy.random.Generator."""
-    n_states = int(rng.integers(2, 13))
-    gamma = float(rng.choice([0.0, 0.99, rng.uniform(0, 0.99)], p=[0.1, 0.2, 0.7]))
-    if n_states > 2 and rng.random() < 0.5:
-        process = mrp.boyan_chain(n_states, gamma, rng)
-    else:
-        concentration = rng.choice([0.1, 1.0])
-        transition = rng.dirichlet(np.full(n_states, concentration), n_states)
-        process = mrp.MRP(transition, rng.uniform(-1, 1, n_states), gamma)
-    trajectory = process.sample(int(rng.integers(1, 61)), rng)
-    noise = rng.choice([0.0, 0.5]) * rng.standard_normal(trajectory.n_transitions)
-    dim = int(rng.integers(1, 9))
-    X = features.gaussian(n_states, dim, rng, rng.choice([0.3, 1.0]))
-    if rng.random() < 0.2:
-        X[-1] = X[0]
-    return Instance(
-        trajectory=mrp.Trajectory(trajectory.states, trajectory.rewards + noise),
-        X=X,
-        gamma=gamma,
-        step_size=float(1 - rng.random()),
-        n_layers=int(rng.integers(1, 51)),
-        A=rng.standard_normal((dim, dim)),
-        rng=rng,
-    )
-
-
-def relative_error(first, second):
-    """Largest |first - second| / max(1, |second|) over the rows; a row is one layer."""
-    first, second = np.atleast_2d(first), np.atleast_2d(second)
-    scale = np.maximum(1, np.abs(second).max(axis=-1))
-    return float((np.abs(first - second).max(axis=-1) / scale).max())
 
 
 # --------------------------------------------------------------------------------- claims without torch
@@ -154,7 +79,7 @@ def tabular_score_is_tabular_td(case):
 
 
 def certainty_equivalence_is_fixed(case):
-    trajectory = case.closed()
+    trajectory = case.closed().trajectory
     fixed = td.certainty_equivalence(td.empirical_model(trajectory, len(case.X)), case.gamma)
     start = np.nan_to_num(fixed)  # states that do not occur have no value and start anywhere
     step = td.weighted_softmax_td_states(
@@ -166,7 +91,7 @@ def certainty_equivalence_is_fixed(case):
 
 def _restricted(case):
     """Closed trajectory, its states, and kernel and relative frequencies on them."""
-    trajectory = case.closed()
+    trajectory = case.closed().trajectory
     model = td.empirical_model(trajectory, len(case.X))
     seen = np.ix_(model.visited, model.visited)
     kernel = convergence.empirical_kernel(trajectory, case.X, case.A)
@@ -287,7 +212,6 @@ def target_memory_is_invariant(case):
 
 
 def dual_head_is_the_shift_module(case):
-    """Lemma 1: full random A and V, new ones in each layer; row d+2 of V is zero."""
     import torch
 
     from ictd.dual_head import DualHeadLayer
@@ -298,7 +222,7 @@ def dual_head_is_the_shift_module(case):
     dual = shifted = torch.from_numpy(prompt.build_prompt(case.x, case.rewards, initial, case.gamma))
     errors = []
     for _ in range(case.n_layers):
-        # Small V keeps 50 layers of a non-linear map from growing without bound.
+        # Full matrices, new ones in each layer. Small V keeps 50 layers of a non-linear map from growing without bound.
         A = torch.from_numpy(0.3 * case.rng.standard_normal((size, size)))
         V = torch.from_numpy(0.3 / size * case.rng.standard_normal((size, size)))
         V[-2] = 0
@@ -332,7 +256,8 @@ def shift_module_forgets_an_offset(case):
 # ------------------------------------------------------------------------------------------- the table
 
 
-class Claim(NamedTuple):
+@dataclass(frozen=True)
+class Claim:
     """What is claimed, where it comes from, the check, and whether that needs torch."""
 
     text: str
@@ -363,7 +288,8 @@ CLAIMS = (
 )
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True)
+class Result:
     """The outcome of a claim; ``status`` is "ok", "FAIL" or "skipped"."""
 
     claim: Claim
@@ -422,9 +348,10 @@ def table(results):
     str
     """
     lines = [("claim", "source", "instances", "largest error", "tolerance", "result")]
-    for claim, instances, error, status in results:
-        shown = "-" if status == "skipped" else f"{error:.1e}"
-        lines.append((claim.text, claim.source, str(instances), shown, f"{TOLERANCE:.0e}", status))
+    for result in results:
+        error = "-" if result.status == "skipped" else f"{result.error:.1e}"
+        claim = result.claim
+        lines.append((claim.text, claim.source, str(result.instances), error, f"{TOLERANCE:.0e}", result.status))
     width = [max(len(line[column]) for line in lines) for column in range(6)]
     align = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
     return "\n".join(

@@ -106,7 +106,7 @@ def explorer(frame, axes, *, caption, alt, start=None):
     """
     caption = plots.checked_text("caption", caption)
     if "$" in caption:
-        raise ValueError(f"caption of an explorer cannot hold formulas, as widgets do not set them; write β, γ: {caption!r}")
+        raise ValueError(f"caption of an explorer cannot hold formulas (write β, not $\\beta$), got {caption!r}")
     alt = plots.checked_alt(alt, caption)
     if not isinstance(axes, (tuple, list)) or len(axes) not in (1, 2):
         raise ValueError("axes must be a list of one or two (name, values)")

@@ -194,7 +194,7 @@ def tensors(*arrays):
 
 
 def run_layers(layer, c, A=None, offset=None):
-    """Z_0, ..., Z_L of a layer class with the constructed value matrix, the step sizes of the context and score block A."""
+    """Z_0, ..., Z_L of layers with the constructed value matrix, the step sizes of the context and score block A."""
     d = c.X.shape[1]
     Z = torch.from_numpy(build_prompt(c.x, c.rewards, c.initial[c.states], c.gamma))
     if offset is not None:

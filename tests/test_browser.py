@@ -22,16 +22,15 @@ SETTLED = """async () => {
   await document.fonts.ready;
 }"""
 
-# Everything that is wider than the window and is not inside a box that scrolls by itself.
+# Whether the page is wider than its window, and what sticks out: boxes that scroll by themselves may.
 TOO_WIDE = """() => {
-  const width = document.documentElement.clientWidth, out = [];
-  if (document.documentElement.scrollWidth > width) {
-    for (const e of document.querySelectorAll("body *"))
-      if (e.getBoundingClientRect().right > width + 1 && e.checkVisibility())
-        out.push(e.tagName + "." + e.getAttribute("class") + ": " + e.textContent.trim().slice(0, 40));
-    out.unshift(`document: ${document.documentElement.scrollWidth} px in a window of ${width} px`);
-  }
-  return out;
+  const width = document.documentElement.clientWidth, scrolls = e => getComputedStyle(e).overflowX !== "visible";
+  if (document.documentElement.scrollWidth <= width) return [];
+  const inBox = e => { for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (scrolls(p)) return true; };
+  return [`document: ${document.documentElement.scrollWidth} px in a window of ${width} px`].concat(
+    [...document.querySelectorAll("body *")]
+      .filter(e => e.getBoundingClientRect().right > width + 1 && e.checkVisibility() && !inBox(e))
+      .map(e => `${e.tagName}.${e.getAttribute("class")}: ${e.textContent.trim().slice(0, 40)}`));
 }"""
 
 # Formulas that were not drawn, that MathJax did not understand, or that were never handed to MathJax.

@@ -13,23 +13,8 @@ from ictd import mrp, td
 DATA = Path(__file__).parents[1] / "book" / "data"
 
 # The fifteen lines of the README.
-SNIPPET = """\
-from ictd.evaluate import evaluate
-
-# What you saw: the states in order, and the reward for leaving each of them but the last.
-states = ["home", "bus", "work", "home", "bus", "bus", "work", "home"]
-rewards = [-1.0, 0.0, 5.0, -1.0, -2.0, 0.0, 5.0]
-
-result = evaluate(states, rewards, gamma=0.9, n_layers=200, scale=10.0)
-
-print(result.table())  # state, visits, value after 200 layers, certainty equivalence
-for warning in result.warnings:
-    print("warning:", warning)
-
-best = max(result.rows(), key=lambda row: row[2])
-print(f"best state: {best[0]}, worth {best[2]:.2f}")
-result.save("values.csv")
-"""
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+SNIPPET = README.split("```python\n")[1].split("```")[0]
 
 
 def test_the_fifteen_lines_of_the_readme(tmp_path, monkeypatch, capsys):
@@ -378,6 +363,13 @@ def test_faulty_files_say_where_and_why(tmp_path, name):
     assert message.startswith(str(tmp_path / "t.csv"))
     for word in words:
         assert word in message.removeprefix(str(tmp_path)), message
+
+
+def test_line_breaks_and_control_characters_cannot_break_the_table(tmp_path):
+    data = read(tmp_path, 'state,reward,"x\ny"\n"a\nb",1,\n\x1b[31m,1,\n"a\nb",,\n')
+    assert data.ignored == ("x\\ny",)
+    lines = ev.evaluate(data.states, data.rewards).table().splitlines()
+    assert [line.split()[0] for line in lines] == ["state", "a\\nb", "\\x1b[31m"]
 
 
 def test_line_numbers_count_line_breaks_in_quotes(tmp_path):

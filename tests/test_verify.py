@@ -115,8 +115,8 @@ def test_a_shift_without_discount_is_found(monkeypatch):
     pytest.importorskip("torch")
     from ictd import temporal_shift
 
-    shift = temporal_shift.temporal_shift
-    monkeypatch.setattr(temporal_shift, "temporal_shift", lambda Y, gamma: shift(Y, 1.0))
+    step = temporal_shift.tsm_step
+    monkeypatch.setattr(temporal_shift, "tsm_step", lambda Z, V, A, gamma: step(Z, V, A, 1.0))
     failed = fails()
     assert {
         "shift-module layers = weighted softmax TD",

@@ -55,6 +55,11 @@ def reading(explorer, *indices):
     return re.search(r'class="ictd-reading"[^>]*>(.*?)</p>', model["state"]["value"])[1]
 
 
+def contents(explorer):
+    """What the HTML widgets of an explorer hold."""
+    return [m["state"]["value"] for m in dependency_state([explorer]).values() if m["model_name"] == "HTMLModel"]
+
+
 def test_doctest():
     assert doctest.testmod(widgets).failed == 0
 
@@ -86,8 +91,7 @@ def test_first_frame(two_axes):
 
 
 def test_each_frame_describes_itself(two_axes):
-    state = dependency_state([two_axes])
-    frames = [m["state"]["value"] for m in state.values() if m["model_name"] == "HTMLModel" and "<svg" in m["state"]["value"]]
+    frames = [content for content in contents(two_axes) if "<svg" in content]
     assert len(frames) == 12
     for content in frames:
         text = re.search(r'class="ictd-reading"[^>]*>(.*?)</p>', content)[1]
@@ -97,9 +101,8 @@ def test_each_frame_describes_itself(two_axes):
 
 
 def test_names_and_caption_are_visible(two_axes):
-    contents = [m["state"].get("value", "") for m in dependency_state([two_axes]).values() if m["model_name"] == "HTMLModel"]
-    assert sum("ictd-slider-name" in content for content in contents) == 2
-    (caption,) = [content for content in contents if "ictd-caption" in content]
+    assert sum("ictd-slider-name" in content for content in contents(two_axes)) == 2
+    (caption,) = [content for content in contents(two_axes) if "ictd-caption" in content]
     assert "How the bars change." in caption and "arrow keys" in caption
 
 
@@ -133,7 +136,7 @@ def test_too_large(monkeypatch):
         drawn.append(value)
         return frame(value)
 
-    with pytest.raises(ValueError, match=r"about [\d,]+ bytes of widget state for 30 frames, expected at most 20,000: use"):
+    with pytest.raises(ValueError, match=r"about [\d,]+ bytes of widget state for 30 frames, expected at most 20,000"):
         widgets.explorer(counted, [("step", range(30))], **TEXTS)
     assert len(drawn) < 30  # it does not draw the rest
 
@@ -169,7 +172,7 @@ def test_frame_of_typical_size():
         ({"caption": ""}, ValueError, "caption must not be empty"),
         ({"caption": "With $x$."}, ValueError, "caption of an explorer cannot hold formulas"),
         ({"alt": "Bars"}, ValueError, "at least 20 characters"),
-        ({"frame": lambda value: "text"}, TypeError, "frame must return (Figure, reading), got str for the values [0.5]"),
+        ({"frame": lambda value: "text"}, TypeError, "frame must return (Figure, reading), got str for the values"),
         ({"frame": lambda value: (plots.new()[0], "")}, ValueError, "the reading of frame [0.5] must not be empty"),
     ],
 )
