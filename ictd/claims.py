@@ -146,15 +146,17 @@ class Claim:
         return f"✓ {self.text}: largest error {self.error:.0e}{over} (tolerance {self.tolerance:.0e})"
 
 
-def holds(text, errors, tolerance=1e-10):
+def holds(text, errors, instances=None, tolerance=1e-10):
     """State a claim whose errors are within the tolerance; fail loudly if one is not.
 
     Parameters
     ----------
     text : str
         The claim in a few words.
-    errors : float or sequence of floats
-        One for each instance.
+    errors : float, sequence of floats, or callable
+        One error for each instance, or a function that gives it.
+    instances : iterable of Instance, optional
+        What the function is applied to. It may return None for an instance that does not fit the claim.
     tolerance : float
 
     Returns
@@ -166,6 +168,10 @@ def holds(text, errors, tolerance=1e-10):
     AssertionError
         If an error is NaN or above the tolerance.
     """
+    if callable(errors):
+        if instances is None:
+            raise ValueError("instances must be given with a function of them; got None")
+        errors = [error for error in map(errors, instances) if error is not None]
     errors = np.atleast_1d(np.asarray(errors, dtype=np.float64))
     if errors.size == 0:
         raise ValueError("errors must hold at least one number; got none")

@@ -18,6 +18,13 @@ def test_a_claim_that_does_not_hold_fails(errors):
         holds("a = b", errors)
 
 
+def test_a_function_is_applied_to_each_instance_that_fits():
+    claim = holds("small", lambda x: None if x > 2 else x * 1e-12, instances=[1, 2, 3])
+    assert (claim.error, claim.count) == (2e-12, 2)
+    with pytest.raises(ValueError, match="instances must be given"):
+        holds("small", lambda x: x)
+
+
 def test_no_errors_are_no_evidence():
     with pytest.raises(ValueError, match="at least one"):
         holds("a = b", [])
