@@ -46,14 +46,12 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
             dtype = np.float32 if result.dtype == np.float32 else np.float64
         result = result.astype(dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(
-            f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}"
-        ) from None
+        raise TypeError(f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}") from None
     lengths = shape[1:] if shape and shape[0] is ... else shape
     open_front = len(lengths) != len(shape)
     fits = result.ndim >= len(lengths) if open_front else result.ndim == len(lengths)
     if fits:
-        tail = result.shape[result.ndim - len(lengths):]
+        tail = result.shape[result.ndim - len(lengths) :]
         fits = all(isinstance(want, str) or want == have for want, have in zip(lengths, tail))
     if not fits:
         raise ValueError(f"{name} must have shape {expected}; got shape {result.shape}")
@@ -172,8 +170,7 @@ def numpy_generator(rng, name="rng"):
     """Return a numpy.random.Generator; a seed is refused, so that every draw has a visible source."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
-            f"{name} must be a numpy.random.Generator, for example numpy.random.default_rng(0); "
-            f"got {describe(rng)}"
+            f"{name} must be a numpy.random.Generator, for example numpy.random.default_rng(0); got {describe(rng)}"
         )
     return rng
 

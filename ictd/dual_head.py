@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd.attention import attend, check_prompt, check_square, shift_left
+from ictd._tensors import check_parameters, check_prompt, check_square, check_value_matrix, store
+from ictd.attention import attend, shift_left
 from ictd.prompt import rows
 
 
@@ -81,27 +82,3 @@ class DualHeadLayer(nn.Module):
         check_prompt(Z, size=self.V.shape[-1])
         check_square("V", self.V, Z.shape[-2], Z)
         return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)
-
-
-def check_value_matrix(V):
-    """The size d+3 of a value matrix."""
-    if isinstance(V, torch.Tensor) and (V.ndim < 2 or V.shape[-1] < 4):
-        raise ValueError(f"V must have shape (..., d+3, d+3) with d >= 1; got shape {tuple(V.shape)}")
-    size = V.shape[-1] if isinstance(V, torch.Tensor) else 4
-    check_square("V", V, size)
-    return size
-
-
-def check_parameters(V, A):
-    """The common size d+3 of a value and a score matrix."""
-    size = check_value_matrix(V)
-    check_square("A", A, size, V)
-    return size
-
-
-def store(module, name, tensor):
-    """Keep a tensor in a module: trainable if it is a Parameter, as a buffer otherwise."""
-    if isinstance(tensor, nn.Parameter):
-        module.register_parameter(name, tensor)
-    else:
-        module.register_buffer(name, tensor)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd.attention import check_dtype, check_prompt
+from ictd._tensors import check_dtype, check_prompt
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
@@ -50,9 +50,7 @@ class SoftmaxICTD(nn.Module):
         Numbers out of range, an unknown form, a generator that is none.
     """
 
-    def __init__(
-        self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02
-    ):
+    def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
         super().__init__()
         if not isinstance(generator, torch.Generator):
             raise TypeError(

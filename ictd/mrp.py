@@ -153,7 +153,7 @@ def _cumulative(rows):
     """Cumulative probabilities as lists, exactly 1 from the last possible state on, whatever the rounding."""
     sums = np.cumsum(rows, axis=1)
     for cumulative, row in zip(sums, rows):
-        cumulative[np.flatnonzero(row)[-1]:] = 1.0
+        cumulative[np.flatnonzero(row)[-1] :] = 1.0
     return sums.tolist()
 
 
@@ -288,8 +288,7 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
             state, reward, ended, truncated, _ = env.step(bisect_right(actions[state], rng.random()))
             if truncated and not ended:
                 raise ValueError(
-                    "env must not cut episodes off; this one did after a time limit: "
-                    "make it with max_episode_steps=-1"
+                    "env must not cut episodes off; this one did after a time limit: make it with max_episode_steps=-1"
                 )
         states.append(state)
         rewards.append(reward)

@@ -186,8 +186,7 @@ def _with_picture(drawing, alt):
     source = base64.b64encode(white.encode()).decode()
     width = drawing.partition("max-width:")[2].partition(";")[0]
     picture = (
-        f'<img alt="{html.escape(alt)}" style="width:{width};max-width:100%" '
-        f'src="data:image/svg+xml;base64,{source}">'
+        f'<img alt="{html.escape(alt)}" style="width:{width};max-width:100%" src="data:image/svg+xml;base64,{source}">'
     )
     start, end, rest = drawing.partition(">")
     return f"{start}{end}<desc>{picture}</desc>{rest}"

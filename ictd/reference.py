@@ -28,6 +28,7 @@ def weighted_softmax_td_loops(x, rewards, gamma, n_steps, step_size=1.0, score=N
     list of n_steps+1 lists of n+1 floats
     """
     if score is None:
+
         def score(query, source):
             return sum(a * b for a, b in zip(query, source))
 
@@ -42,8 +43,7 @@ def weighted_softmax_td_loops(x, rewards, gamma, n_steps, step_size=1.0, score=N
             weights = [math.exp(s - largest) for s in scores]
             total = math.fsum(weights)
             change = math.fsum(
-                weights[k - 1] / total * (rewards[k - 1] + gamma * values[k] - values[k - 1])
-                for k in range(1, n + 1)
+                weights[k - 1] / total * (rewards[k - 1] + gamma * values[k] - values[k - 1]) for k in range(1, n + 1)
             )
             updated.append(values[j] + step_size * change)
         values = updated

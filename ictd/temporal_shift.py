@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd.attention import attend, check_dtype, check_prompt, check_square, shift_left
-from ictd.dual_head import check_parameters, store
+from ictd._tensors import check_dtype, check_parameters, check_prompt, check_square, store
+from ictd.attention import attend, shift_left
 from ictd.prompt import rows
 
 

@@ -141,9 +141,7 @@ def never_left_state_generalises(case):
     kernel = td.state_kernel(model, X)[:, model.visited]
     w = np.linalg.solve(kernel[model.visited].T, kernel[-1])
     initial = case.rng.standard_normal(n_states)
-    values = td.weighted_softmax_td_states(
-        trajectory, X, case.gamma, case.n_layers, case.step_size, initial=initial
-    )
+    values = td.weighted_softmax_td_states(trajectory, X, case.gamma, case.n_layers, case.step_size, initial=initial)
     change = values - initial
     return relative_error(change[:, model.visited] @ w + initial[-1], values[:, -1])
 
@@ -236,9 +234,7 @@ def dual_head_keeps_an_offset(case):
 
     offset = np.append(case.rng.standard_normal(len(case.rewards)), 0.0)
     values = _layer_values(case, DualHeadLayer, *_constructed(case, general=False), offset=offset)[:, -1]
-    expected = td.weighted_softmax_td(
-        case.x, case.rewards + offset[:-1], case.gamma, case.n_layers, case.step_size
-    )
+    expected = td.weighted_softmax_td(case.x, case.rewards + offset[:-1], case.gamma, case.n_layers, case.step_size)
     return relative_error(values, expected)
 
 

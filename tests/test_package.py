@@ -23,10 +23,11 @@ ALLOWED = {
     "td": {"_checks", "mrp"},
     "reference": set(),
     "prompt": {"_checks"},
-    "attention": {"_checks", "prompt"},
-    "dual_head": {"_checks", "prompt", "attention"},
-    "temporal_shift": {"_checks", "prompt", "attention", "dual_head"},
-    "model": {"_checks", "prompt", "attention", "dual_head", "temporal_shift"},
+    "_tensors": {"_checks"},
+    "attention": {"_checks", "_tensors", "prompt"},
+    "dual_head": {"_checks", "_tensors", "prompt", "attention"},
+    "temporal_shift": {"_checks", "_tensors", "prompt", "attention"},
+    "model": {"_checks", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
 }
 NUMPY_HALF = ("mrp", "features", "td", "reference", "prompt")
 

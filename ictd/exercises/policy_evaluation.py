@@ -38,7 +38,7 @@ def batch_td(answer):
         expect(not result[~model.visited].any(), f"{setting} a state that was never left moved; it should stay at 0.")
         sums = step_size * np.where(model.visited, model.reward, 0) * model.counts
         expect(passes > 1 or not close(result, sums), f"{setting} you add up the errors of a state; take their mean.")
-        expect(step_size == 1, f"{setting} your values are off, although they are right with step size 1." )
+        expect(step_size == 1, f"{setting} your values are off, although they are right with step size 1.")
         expect(passes == 1, f"{setting} your values are off: compute all errors of a pass before you move any value.")
         raise NotYet(f"{setting} your values are off: after one pass from 0 each state should hold its mean reward.")
     return None

@@ -29,7 +29,10 @@ def by_hand(answer):
         return None
     expect(not close(answer, values[1]), "these are the values after one step; take one more.")
     expect(not close(answer, values[2][[1, 0, 2]]), "the order should be A, B, C, not the order of the visits.")
-    expect(not close(answer, right[0.0][2]), "you gave all three sources the same weight; the own state counts double.")
+    expect(
+        not close(answer, right[0.0][2]),
+        "you gave all three sources the same weight; the own state counts double.",
+    )
     model = td.empirical_model(trajectory, 3)
     kernel = td.state_kernel(model, X, td.inner_product_score(HAND_SCALE))
     expect(
@@ -69,22 +72,40 @@ def kernel(answer):
     expect(
         np.allclose(sums, 1),
         "each row should sum to 1. "
-        + ("Yours has columns that sum to 1: normalise over the sources." if np.allclose(plain.sum(axis=0), 1)
-           else f"The first row sums to {sums[0]:.4g}."),
+        + (
+            "Yours has columns that sum to 1: normalise over the sources."
+            if np.allclose(plain.sum(axis=0), 1)
+            else f"The first row sums to {sums[0]:.4g}."
+        ),
     )
     exact = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    expect(close(plain, exact), "with counts of 1 the weights should be the softmax of each row of scores; they are not.")
+    expect(
+        close(plain, exact),
+        "with counts of 1 the weights should be the softmax of each row of scores; they are not.",
+    )
     weighted = numbers(call(answer, scores, counts), (4, 6), "your kernel for 4 queries and 6 sources")
-    expect(not close(weighted, plain), "the counts change nothing in your kernel: a source left three times has three times the weight.")
+    expect(
+        not close(weighted, plain),
+        "the counts change nothing in your kernel: a source left three times has three times the weight.",
+    )
     exact = counts * np.exp(scores)
     expect(not close(weighted, plain * counts), "after multiplying with the counts, normalise again.")
-    expect(close(weighted, exact / exact.sum(axis=1, keepdims=True)), "the counts should multiply the exponentials inside the sum too.")
+    expect(
+        close(weighted, exact / exact.sum(axis=1, keepdims=True)),
+        "the counts should multiply the exponentials inside the sum too.",
+    )
     large = numbers(call(answer, scores * 1e4, counts), (4, 6), "your kernel at scores of 10,000")
-    expect(np.allclose(large.sum(axis=1), 1), "at scores of 10,000 the exponentials overflow or vanish: take the largest score of a row away first.")
+    expect(
+        np.allclose(large.sum(axis=1), 1),
+        "at scores of 10,000 the exponentials overflow or vanish: take the largest score of a row away first.",
+    )
     unseen = counts.copy()
     unseen[2] = 0
     weights = numbers(call(answer, scores, unseen), (4, 6), "your kernel with a count of 0")
-    expect((weights[:, 2] == 0).all() and np.allclose(weights.sum(axis=1), 1), "a source with count 0 should have weight 0, and the others should still sum to 1.")
+    expect(
+        (weights[:, 2] == 0).all() and np.allclose(weights.sum(axis=1), 1),
+        "a source with count 0 should have weight 0, and the others should still sum to 1.",
+    )
     scores[:, 2] = 500.0
     weights = np.asarray(call(answer, scores * 10, unseen), dtype=np.float64)
     expect(
@@ -106,7 +127,8 @@ def state_step(answer):
     values = rng.normal(size=process.n_states)
     result = numbers(
         call(answer, values, kernel_, model.reward, model.transition, gamma, step_size),
-        values.shape, "your new values for 5 states",
+        values.shape,
+        "your new values for 5 states",
     )
     td_errors = model.reward + gamma * model.transition @ values - values
     right = values + step_size * kernel_ @ td_errors
@@ -120,12 +142,14 @@ def state_step(answer):
         "the TD error has the wrong sign.": values - step_size * kernel_ @ td_errors,
         "the discount is missing.": values + step_size * kernel_ @ (model.reward + model.transition @ values - values),
         "the step size scales the old values too.": (1 - step_size) * values + step_size * kernel_ @ td_errors,
-        "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.":
-            values + step_size * (kernel_ @ (model.reward + gamma * model.transition @ values) - values),
+        "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.": values
+        + step_size * (kernel_ @ (model.reward + gamma * model.transition @ values) - values),
     }
     for reason, wrong in mistakes.items():
         expect(not close(result, wrong), reason)
-    raise NotYet("start from the TD error of each state, reward + gamma times the expected next value - value, and only then average.")
+    raise NotYet(
+        "start from the TD error of each state, reward + gamma times the expected next value - value, and only then average."
+    )
 
 
 # ------------------------------------------------------------------------------------- scale needed
@@ -133,19 +157,32 @@ def state_step(answer):
 
 def scale_needed(answer):
     """A function (count, n, gamma) -> smallest score scale >= 0 with M(s,s) >= (1+gamma)/2, one-hot features."""
+
     def diagonal(scale, count, n):
         return count * np.exp(scale) / (count * np.exp(scale) + n - count)
 
     for count, n, gamma in [(1, 10, 0.5), (5, 30, 0.9), (3, 200, 0.0), (40, 41, 0.99)]:
-        scale = float(numbers(call(answer, count, n, gamma), (), f"your scale for count {count}, n = {n}, gamma = {gamma}"))
+        scale = float(
+            numbers(call(answer, count, n, gamma), (), f"your scale for count {count}, n = {n}, gamma = {gamma}")
+        )
         goal = (1 + gamma) / 2
         reached = diagonal(scale, count, n)
         setting = f"for count {count}, n = {n} and gamma = {gamma}"
-        expect(reached >= goal - 1e-9, f"{setting} your scale gives a weight of {reached:.4f} on the own state, below the {goal:.4f} that is needed.")
-        expect(reached <= goal + 1e-9 or scale == 0, f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed.")
+        expect(
+            reached >= goal - 1e-9,
+            f"{setting} your scale gives a weight of {reached:.4f} on the own state, below the {goal:.4f} that is "
+            "needed.",
+        )
+        expect(
+            reached <= goal + 1e-9 or scale == 0,
+            f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed.",
+        )
     scale = float(numbers(call(answer, 9, 10, 0.5), (), "your scale for count 9, n = 10, gamma = 0.5"))
     expect(scale >= 0, "for count 9 and n = 10 your scale is negative; a score scale is at least 0.")
-    expect(scale == 0, "a state left in 9 of 10 steps has more weight than it needs at every scale: the answer there is 0.")
+    expect(
+        scale == 0,
+        "a state left in 9 of 10 steps has more weight than it needs at every scale: the answer there is 0.",
+    )
     return "The scale grows with the logarithm of n / count and of 1 / (1 - gamma)."
 
 
@@ -163,9 +200,18 @@ def third_eigenvalue(answer):
         right = np.trace(iteration) - 1 - gamma
         result = float(numbers(call(answer, *q, gamma), (), "your eigenvalue"))
         setting = f"at q = ({q[0]:.2f}, {q[1]:.2f}, {q[2]:.2f}) and gamma = {gamma:.2f}"
-        expect(abs(result - gamma) > 1e-9 and abs(result - 1) > 1e-9, f"{setting} this is one of the two eigenvalues that do not depend on q.")
-        expect(abs(result - np.trace(iteration)) > 1e-9, f"{setting} this is the trace; the other two eigenvalues are part of it.")
-        expect(abs(result - right) < 1e-9, f"{setting} your number is not an eigenvalue of the iteration matrix. Write down its diagonal first.")
+        expect(
+            abs(result - gamma) > 1e-9 and abs(result - 1) > 1e-9,
+            f"{setting} this is one of the two eigenvalues that do not depend on q.",
+        )
+        expect(
+            abs(result - np.trace(iteration)) > 1e-9,
+            f"{setting} this is the trace; the other two eigenvalues are part of it.",
+        )
+        expect(
+            abs(result - right) < 1e-9,
+            f"{setting} your number is not an eigenvalue of the iteration matrix. Write down its diagonal first.",
+        )
     return "Three numbers between 0 and 1 decide whether the shortest trajectory there is diverges."
 
 
@@ -184,7 +230,7 @@ def faster_steps(answer):
 
 
 def _errors(rng, step_sizes):
-    process, X, trajectory = _instance(rng, n_states=8, dim=8, n=200, gamma=0.9)
+    _, _, trajectory = _instance(rng, n_states=8, n=200, gamma=0.9)
     X = features.one_hot(8)
     score = td.inner_product_score(6.0)
     target = td.certainty_equivalence(td.empirical_model(trajectory, 8), 0.9, boundary=0.0)
