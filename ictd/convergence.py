@@ -121,8 +121,9 @@ def iteration_matrix(M, transition, gamma, step_size=1.0):
     Parameters
     ----------
     M : array_like, shape (S, S)
-        A kernel. In a context, restrict it and ``transition`` to the states that were a source: on all
-        states J has the eigenvalue 1 for each of the others.
+        A kernel. In a context, restrict it and ``transition`` to the states that were a source (U): on all
+        states J has the eigenvalue 1 for each of the others. If the last state q was never a source, first
+        replace P_UU by P_UU + P_Uq w with w = M_qU M_UU^{-1}; leaving q out would lose its feedback.
     transition : array_like, shape (S, S)
         P, or the relative frequencies of a context. Rows need not sum to 1.
     gamma : float

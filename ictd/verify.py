@@ -63,6 +63,22 @@ def constant_added_to_scores_changes_nothing(case):
     return relative_error(_position(case, lambda q, s: score(q, s) + constants), _position(case, score))
 
 
+def scale_multiplies_the_scores(case):
+    scale = case.rng.uniform(0.1, 3)
+    scaled = td.weighted_softmax_td(np.sqrt(scale) * case.x, case.rewards, case.gamma, case.n_layers, case.step_size)
+    return relative_error(_position(case, td.inner_product_score(scale)), scaled)
+
+
+def large_scores_are_harmless(case):
+    """Scores of size 10,000: kernel rows against weights in exact order, from differences of scores."""
+    scores = 1e4 * case.rng.standard_normal((len(case.x), len(case.x)))
+    kernel = td.softmax_kernel(case.x, case.x[:-1], lambda queries, sources: scores[:, : len(sources)])
+    scores = scores[:, :-1]
+    with np.errstate(over="ignore"):
+        expected = 1 / np.exp(scores[:, None, :] - scores[:, :, None]).sum(axis=-1)
+    return relative_error(kernel, expected)
+
+
 def tabular_score_is_tabular_td(case):
     states, rewards = case.trajectory.states, case.rewards
     X = features.one_hot(len(case.X))
@@ -267,6 +283,8 @@ CLAIMS = (
     Claim("position form = state form, from any v_0", "ours", position_form_is_the_state_form),
     Claim("names of states do not matter", "ours", names_of_states_do_not_matter),
     Claim("a constant added to a query's scores changes nothing", "ours", constant_added_to_scores_changes_nothing),
+    Claim("score scale beta = features times sqrt(beta)", "ours", scale_multiplies_the_scores),
+    Claim("scores of size 10,000 do no harm", "ours", large_scores_are_harmless),
     Claim("exact tabular score = tabular TD with mean TD errors", "ours", tabular_score_is_tabular_td),
     Claim("dual-head layers = weighted softmax TD", "Theorem 1", dual_head_is_weighted_td, True),
     Claim("the same for any score matrix A", "Theorem 1", dual_head_is_weighted_td_for_any_scores, True),

@@ -78,15 +78,12 @@ def test_an_error_in_the_reader_s_function_is_the_reason():
     assert "raised IndexError: list index out of range" in str(check("weighted_softmax_td.kernel", broken))
 
 
-def test_the_reader_s_function_cannot_spoil_its_arguments():
-    def spoil(values, kernel, reward, transition, gamma, step_size):
-        error = reward + gamma * transition @ values - values
-        result = values + step_size * kernel @ error
-        for array in (values, kernel, reward, transition):
-            array[:] = 0
-        return result
+def test_a_function_that_overwrites_its_arguments_is_not_accepted():
+    def in_place(values, kernel, reward, transition, gamma, step_size):
+        values += step_size * kernel @ (reward + gamma * transition @ values - values)
+        return values
 
-    assert check("weighted_softmax_td.state_step", spoil)
+    assert "overwrites its argument number 1" in str(check("weighted_softmax_td.state_step", in_place))
 
 
 def test_an_unknown_exercise_is_an_error_with_the_names():
@@ -131,18 +128,23 @@ def sweep(x, rewards, gamma, n_steps):
 
 
 WRONG = [
-    ("policy_evaluation.circle", [-15 / 8, 3 / 8], "order"),
-    ("policy_evaluation.circle", [1, -2], "rewards"),
-    ("policy_evaluation.circle", [0.375, -1.88], "rounding"),
-    ("policy_evaluation.circle", [0, -3], "equation of A"),
-    ("policy_evaluation.circle", [3, -1], "equation of B"),
+    ("policy_evaluation.circle", [27 / 26, -153 / 26, 9 / 26], "order A, C, B"),
+    ("policy_evaluation.circle", [3, 0, -6], "rewards"),
+    ("policy_evaluation.circle", [1.04, 0.35, -5.88], "rounding"),
+    ("policy_evaluation.circle", [0, 0, -9], "equation of A and B"),
+    ("policy_evaluation.circle", [-153 / 26 + 0, 27 / 26, 9 / 26], "entering"),
+    ("policy_evaluation.circle", [3 - 2 / 13, -2 + 3 / 13 - 4 / 13, -6], "next state"),
     ("weighted_softmax_td.by_hand", [1, 2, 3], "one more"),
     ("weighted_softmax_td.by_hand", [1, 2], "shape"),
+    ("weighted_softmax_td.by_hand", [1.375, 2.875, 4.7], "rounding"),
+    ("weighted_softmax_td.by_hand", [1.375, 2.875, 7], "A and B is right"),
+    ("weighted_softmax_td.by_hand", [5.875, 4.375, 7.75], "another one"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s, axis=0), "columns that sum to 1"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s), "counts change nothing"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s) * c, "normalise again"),
     ("weighted_softmax_td.kernel", unstable, "10,000"),
-    ("weighted_softmax_td.kernel", late_mask, "leave it out"),
+    ("weighted_softmax_td.kernel", late_mask, "should not notice"),
+    ("weighted_softmax_td.kernel", lambda s, c: late_mask(np.clip(s, -700, 700), c), "all the weight"),
     ("weighted_softmax_td.state_step", step(sign=-1), "wrong sign"),
     ("weighted_softmax_td.state_step", step(discount=False), "discount is missing"),
     ("weighted_softmax_td.state_step", step(transpose=True), "transposed"),
@@ -155,7 +157,7 @@ WRONG = [
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1.0, "do not depend on q"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 2 + g + a - b * (1 + g) + g * c, "trace"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 + a - b + g * c, "not an eigenvalue"),
-    ("weighted_softmax_td.faster_steps", np.ones(20), "half of that"),
+    ("weighted_softmax_td.faster_steps", np.ones(20), "a hundredth"),
     ("weighted_softmax_td.faster_steps", -np.ones(20), "positive"),
     ("weighted_softmax_td.bug", sweep, "still differ"),
 ]
@@ -177,7 +179,15 @@ def batch(states, rewards, gamma, n_states, step_size, n_passes, mean=True, in_p
     return v
 
 
+def duplicates(states, rewards, gamma, n_states, step_size, n_passes):
+    v = np.zeros(n_states)
+    for _ in range(n_passes):
+        v[states[:-1]] += step_size * (rewards + gamma * v[states[1:]] - v[states[:-1]])
+    return v
+
+
 def test_batch_td_tells_sums_from_means_and_sweeps_from_batches():
     assert check("policy_evaluation.batch_td", batch)
     assert "mean" in str(check("policy_evaluation.batch_td", lambda *a: batch(*a, mean=False)))
-    assert "off" in str(check("policy_evaluation.batch_td", lambda *a: batch(*a, in_place=True)))
+    assert "before all errors" in str(check("policy_evaluation.batch_td", lambda *a: batch(*a, in_place=True)))
+    assert "keeps just the last" in str(check("policy_evaluation.batch_td", duplicates))

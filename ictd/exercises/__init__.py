@@ -104,14 +104,21 @@ def numbers(answer, shape, what="your answer"):
 
 
 def call(function, *arguments):
-    """The result of the reader's function, which gets copies: it cannot spoil what it is compared with."""
+    """The result of the reader's function, which must leave its arguments as they are."""
     expect(callable(function), f"your answer should be a function; it is {_checks.describe(function)}.")
     copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
     try:
         with np.errstate(all="ignore"):
-            return function(*copies)
+            result = function(*copies)
     except Exception as error:  # whatever the reader's code raises is the reason
         raise NotYet(f"your function raised {type(error).__name__}: {error}") from None
+    for place, (copy, argument) in enumerate(zip(copies, arguments), start=1):
+        if isinstance(copy, np.ndarray) and not np.array_equal(copy, argument, equal_nan=True):
+            raise NotYet(
+                f"your function overwrites its argument number {place}; whoever calls it still needs that array. "
+                f"Work on a copy."
+            )
+    return result
 
 
 def close(answer, right, tolerance=1e-9):
