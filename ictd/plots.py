@@ -710,7 +710,8 @@ def _edge(place, s, t, layout):
     curve = np.array([a, a + (middle - a) * 2 / 3, b + (middle - b) * 2 / 3, b])
     # off the middle, where arrows cross: near the source, but near the target where many return from one state
     place_of_label = 0.38 if layout == "circle" else 0.5 if t > s else 0.65
-    return curve, _bezier(curve, place_of_label), left
+    below = layout == "line" and t - s == 1  # straight arrows, away from the arcs above them
+    return curve, _bezier(curve, place_of_label), -left if below else left
 
 
 def _bezier(curve, t):
