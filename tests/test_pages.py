@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -67,6 +68,7 @@ def test_raw_myst_would_be_found():
     assert not RAW_MYST.search("a price of $5, a set {1, 2}, and a slice a[1:2]")
 
 
+@lru_cache(maxsize=None)
 def ids(path):
     """Every place in a file that a link can lead to."""
     return {e.get("id") or e.get("name") for e in parse(path).find_all(lambda e: e.get("id") or (e.name == "a" and e.get("name")))}

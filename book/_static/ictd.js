@@ -31,10 +31,18 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
     }
   }
 
+  // Screen readers get every formula as hidden MathML. MathJax's own formula explorer is another thing: switched on from
+  // the menu of a formula, version 3.2.2 stops with "MathJax retry" and the formulas vanish. So the menu does not offer it.
+  window.addEventListener("load", () => {
+    window.MathJax?.startup?.promise?.then(() => MathJax.startup.document.menu?.menu.findID("Accessibility")?.disable());
+  });
+
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".citation-list").forEach((list) => {
       list.querySelectorAll(":scope > .citation").forEach((item) => item.setAttribute("role", "listitem"));
     });
+    // "Toggle hidden content" instead of the words that are seen on the summary, such as "Show code cell source"
+    document.querySelectorAll("summary[aria-label]").forEach((summary) => summary.removeAttribute("aria-label"));
     const sidebar = document.querySelector("#pst-primary-sidebar");
     if (sidebar) { sidebar.setAttribute("role", "complementary"); name(sidebar, "Book"); }
 

@@ -43,11 +43,6 @@ PACKAGES = {
             "es5/tex-chtml.js": "tex-chtml.js",
             "es5/input/tex/extensions/": "input/tex/extensions/",
             "es5/output/chtml/fonts/woff-v2/": "output/chtml/fonts/woff-v2/",
-            # spoken formulas, which a reader can switch on in the menu of a formula
-            "es5/a11y/": "a11y/",
-            "es5/sre/mathmaps/base.json": "sre/mathmaps/base.json",
-            "es5/sre/mathmaps/en.json": "sre/mathmaps/en.json",
-            "es5/sre/mathmaps/nemeth.json": "sre/mathmaps/nemeth.json",
         },
     ),
 }
