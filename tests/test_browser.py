@@ -231,6 +231,29 @@ def test_every_control_of_an_explorer_moves_its_picture_by_keyboard(tabs, addres
             pytest.fail(f"{name}: no arrow key changes what the explorer shows")
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_an_explorer_tells_a_screen_reader_its_names_values_and_news(tabs, address, page):
+    tab = tabs["desk-light"]
+    open_page(tab, f"{address}/{page}.html")
+    for explorer in tab.query_selector_all(".ictd-explorer"):
+        names = explorer.eval_on_selector_all(".ictd-slider-name", "es => es.map(e => e.textContent)")
+        handles = explorer.query_selector_all("[role=slider]")
+        assert [handle.get_attribute("aria-label") for handle in handles] == names
+        assert len(set(names)) == len(names) > 0
+        assert explorer.query_selector("[contenteditable=true]") is None
+        readouts = explorer.eval_on_selector_all(".widget-readout", "es => es.map(e => e.textContent.trim())")
+        assert [handle.get_attribute("aria-valuetext") for handle in handles] == readouts
+        status = explorer.query_selector("[role=status]")
+        assert status.text_content() == ""  # nothing is said before something changes
+        for handle in handles:
+            handle.focus()
+            tab.keyboard.press("Home")
+            tab.keyboard.press("ArrowRight")
+            tab.wait_for_timeout(100)
+            visible = [e.text_content() for e in explorer.query_selector_all(".ictd-reading") if e.is_visible()]
+            assert [status.text_content()] == visible
+
+
 def test_the_reader_s_choice_of_dark_mode_is_kept_on_the_next_page(browser, address):
     context = browser.new_context(**VIEWS["desk-light"])
     tab = context.new_page()
