@@ -22,10 +22,12 @@ The companion package of the book. One module per concept:
 ==================  ======================================================
 
 ``import ictd`` loads none of them: a module is imported when it is first used, so the NumPy half
-runs where torch, matplotlib or ipywidgets are missing.
+runs where torch, matplotlib or ipywidgets are missing. ``from ictd import *`` gives the modules whose
+packages are installed.
 """
 
 import importlib
+from importlib.util import find_spec
 
 __version__ = "0.1.0"
 
@@ -48,14 +50,34 @@ _MODULES = (
     "verify",
     "widgets",
 )
+# Optional packages that modules need, and the extra that installs a package.
+_NEEDS = dict.fromkeys(("attention", "dual_head", "model", "temporal_shift"), ("torch",))
+_NEEDS |= {"plots": ("matplotlib",), "widgets": ("ipywidgets", "matplotlib")}
+_EXTRAS = {"torch": "torch", "matplotlib": "plots", "ipywidgets": "widgets"}
 
-__all__ = ["__version__", *_MODULES]
+
+def _installed(package):
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it is imported already, without a spec
+        return True
+
+
+__all__ = ["__version__"]
+__all__ += [name for name in _MODULES if all(map(_installed, _NEEDS.get(name, ())))]
 
 
 def __getattr__(name):
-    if name in _MODULES:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        # An AttributeError, so that hasattr answers; `import ictd.model` still raises the ModuleNotFoundError.
+        cure = f"pip install 'ictd[{_EXTRAS[error.name]}]'"
+        raise AttributeError(f"{__name__}.{name} needs {error.name}, which is not installed: {cure}") from error
 
 
 def __dir__():

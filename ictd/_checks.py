@@ -10,6 +10,12 @@ import numpy as np
 
 # Probabilities may miss 1 by rounding, also when they were computed in float32 or typed with seven digits.
 SUM_TOLERANCE = 1e-6
+# Larger integers are typing errors; NumPy would answer with an overflow that names nothing.
+LARGEST_INTEGER = 2**31 - 1
+# The same for the number of states or features, of which there are matrices.
+LARGEST_SIDE = 2**20
+# What NumPy raises where it cannot read a value: ragged lists, tensors without data, with a gradient, or elsewhere.
+UNREADABLE = (TypeError, ValueError, RuntimeError, OverflowError)
 
 
 def describe(value):
@@ -19,12 +25,40 @@ def describe(value):
             array = np.asarray(value)
         except ValueError:
             return f"a {type(value).__name__} with rows of different lengths"
+        except UNREADABLE as error:
+            return f"a {type(value).__name__} that NumPy cannot read: {error}"
         return f"a {type(value).__name__} of shape {array.shape} and type {array.dtype}"
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
-        return f"a {type(value).__name__} of shape {tuple(shape)}"
-    text = repr(value)
+        text = f"a {type(value).__name__} of shape {tuple(shape)}"
+        if hasattr(value, "detach") and _read(value) is None:
+            text += " that NumPy cannot read: it reads a dense CPU tensor with data and without gradient"
+        return text
+    try:
+        text = repr(value)
+    except Exception:  # an int with thousands of digits, or the caller's own class
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _read(value):
+    """The value as an array, or None if NumPy cannot read it."""
+    try:
+        return np.asarray(value)
+    except UNREADABLE:
+        return None
+
+
+def refuse_masked(name, value):
+    """Refuse an array with masked entries: NumPy would hand out the numbers below the mask."""
+    if _is_masked(value):
+        raise ValueError(f"{name} must have no masked entries; got a {type(value).__name__} with some")
+
+
+def _is_masked(value):
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_masked, value))
+    return isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
 
 
 def array(name, value, shape, *, dtype=np.float64, finite=True):
@@ -35,8 +69,9 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
     turns everything else into float64.
     """
     expected = _shape_text(shape)
+    refuse_masked(name, value)
     try:
-        result = np.asarray(value)
+        result = given = np.asarray(value)
         # Objects may be fractions or large ints; NumPy would also read numbers out of strings and dates.
         if result.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in result.flat):
             result = result.astype(np.float64)
@@ -44,8 +79,9 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
             raise TypeError
         if dtype is None:
             dtype = np.float32 if result.dtype == np.float32 else np.float64
-        result = result.astype(dtype)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            result = result.astype(dtype)
+    except UNREADABLE:
         raise TypeError(f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}") from None
     lengths = shape[1:] if shape and shape[0] is ... else shape
     open_front = len(lengths) != len(shape)
@@ -59,24 +95,33 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
         raise ValueError(f"{name} must not be empty; got shape {result.shape}, expected {expected}")
     if finite and not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
-        raise ValueError(f"{name} must be finite; entry {where} is {result[where]}")
+        kind = "" if result.dtype == np.float64 else f" in {result.dtype}"
+        raise ValueError(f"{name} must be finite{kind}; entry {where} is {given[where]}")
     return result
 
 
 def dimensions(value):
-    """Number of dimensions of an array, a list or a number; -1 for a list with rows of different lengths."""
-    try:
-        return np.ndim(value)
-    except ValueError:
-        return -1
+    """Number of dimensions of an array, a list or a number; -1 for what NumPy cannot read, such as a ragged list."""
+    result = _read(value)
+    return -1 if result is None else result.ndim
 
 
 def indices(name, value, expected):
     """Return ``value`` as an array of int64; ``expected`` says what it must be, for the message."""
-    result = np.asarray(value) if dimensions(value) >= 0 else None
+    refuse_masked(name, value)
+    result = _read(value)
     if result is None or result.dtype.kind not in "iu":
         raise TypeError(f"{name} must be {expected}; got {describe(value)}")
     return result.astype(np.int64)
+
+
+def booleans(name, value, length):
+    """Return ``value`` as an array of booleans, shape (length,)."""
+    refuse_masked(name, value)
+    result = _read(value)
+    if result is None or result.dtype != bool or result.shape != (length,):
+        raise ValueError(f"{name} must be booleans of shape ({length},); got {describe(value)}")
+    return result
 
 
 def _shape_text(shape):
@@ -90,6 +135,7 @@ def real(name, value, *, low=None, low_open=False, high=None, high_open=False):
         f"{'(' if low_open or low is None else '['}{'-inf' if low is None else low}, "
         f"{'inf' if high is None else high}{')' if high_open or high is None else ']'}"
     )
+    refuse_masked(name, value)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
@@ -114,13 +160,22 @@ def discount(gamma, name="gamma"):
 
 
 def integer(name, value, *, low, high=None):
-    """Return ``value`` as an int of at least ``low`` and, if given, at most ``high``."""
+    """Return ``value`` as an int of at least ``low`` and at most ``high``, by default `LARGEST_INTEGER`."""
     expected = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be {expected}; got {describe(value)}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {expected}; got {value}")
+    if high is None and value > LARGEST_INTEGER:
+        expected += f" and at most {LARGEST_INTEGER}"
+    if not low <= value <= (LARGEST_INTEGER if high is None else high):
+        raise ValueError(f"{name} must be {expected}; got {describe(int(value))}")
     return int(value)
+
+
+def side(name, value, low=1):
+    """Return a number of states or features, small enough for a square matrix of that side."""
+    if isinstance(value, numbers.Integral) and value > LARGEST_SIDE:
+        raise ValueError(f"{name} must be an integer from {low} to {LARGEST_SIDE}; got {describe(int(value))}")
+    return integer(name, value, low=low)
 
 
 def step_sizes(step_size, n_steps, name="step_size"):
@@ -137,18 +192,18 @@ def step_sizes(step_size, n_steps, name="step_size"):
 
 
 def distribution(name, value, n_states):
-    """Return a probability vector of shape (n_states,)."""
+    """Return a probability vector of shape (n_states,); a sum that misses 1 by more than rounding is divided out."""
     weights = array(name, value, (n_states,))
     if (weights < 0).any():
         where = int(np.argmin(weights))
         raise ValueError(f"{name} must be non-negative; entry {where} is {weights[where]}")
     if abs(weights.sum() - 1) > SUM_TOLERANCE:
         raise ValueError(f"{name} must sum to 1; it sums to {weights.sum():.10g}")
-    return weights
+    return _normalised(weights)
 
 
 def stochastic(name, value, n_rows=None, n_columns=None):
-    """Return a row-stochastic matrix; square unless both lengths are given."""
+    """Return a row-stochastic matrix, rows treated as in `distribution`; square unless both lengths are given."""
     if n_rows is None:
         matrix = array(name, value, ("S", "S"))
         if matrix.shape[0] != matrix.shape[1]:
@@ -163,7 +218,14 @@ def stochastic(name, value, n_rows=None, n_columns=None):
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(f"{name} must have rows that sum to 1; row {row} sums to {sums[row]:.10g}")
-    return matrix
+    return _normalised(matrix)
+
+
+def _normalised(rows):
+    """Rows divided by their sums; rows that sum to 1 up to the rounding of a sum stay bit for bit as they are."""
+    sums = rows.sum(axis=-1, keepdims=True)
+    rounding = rows.shape[-1] * np.finfo(np.float64).eps
+    return rows / np.where(np.abs(sums - 1) > rounding, sums, 1)
 
 
 def numpy_generator(rng, name="rng"):
@@ -187,6 +249,13 @@ def option(name, value, options):
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {describe(value)}")
     return value
+
+
+class ReadOnly:
+    """Base of the frozen dataclasses: copies made by copy and pickle are read-only as well."""
+
+    def __setstate__(self, state):
+        freeze(self, **state)
 
 
 def freeze(instance_, **arrays):

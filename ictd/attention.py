@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from ictd import _checks
-from ictd._tensors import check_dtype, check_prompt, check_square
+from ictd._tensors import check_dtype, check_prompt, check_square, step_size_tensor
 from ictd.prompt import rows
 
 
@@ -54,7 +54,7 @@ def softmax_attention(Z, V, A):
     """
     check_prompt(Z)
     check_square("V", V, Z.shape[-2], Z)
-    check_square("A", A, Z.shape[-2], Z)
+    check_square("A", A, Z.shape[-2], Z, V)
     return attend(Z, V, A)
 
 
@@ -85,8 +85,9 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     d : int
         Number of features, at least 1.
     step_size : float
-        Positive step size alpha.
+        Positive step size alpha, also in ``dtype``.
     dtype : torch.dtype
+        float64, float32, float16 or bfloat16.
 
     Returns
     -------
@@ -94,7 +95,7 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     """
     row = rows(d)
     step_size = _checks.real("step_size", step_size, low=0, low_open=True)
-    dtype = check_dtype(dtype)
+    step_size = step_size_tensor(step_size, check_dtype(dtype))
     V = torch.zeros(d + 3, d + 3, dtype=dtype)
     V[row.value, row.reward] = step_size
     V[row.value, row.target] = step_size

@@ -119,17 +119,25 @@ def relative_error(found, expected):
     Parameters
     ----------
     found, expected : array_like, shape (m,) or (L+1, m)
-        A row is one layer or one step.
+        A row is one layer or one step. NaN makes the error NaN.
 
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but numbers, for no numbers, and for shapes that differ.
     """
-    found, expected = np.atleast_2d(found), np.atleast_2d(expected)
+    # float64 first: differences of small integers overflow in their own type
+    found = np.atleast_2d(_checks.array("found", found, (...,), finite=False))
+    expected = np.atleast_2d(_checks.array("expected", expected, (...,), finite=False))
     if found.shape != expected.shape:
         raise ValueError(f"found must have the shape of expected, {expected.shape}; got shape {found.shape}")
-    scale = np.maximum(1, np.abs(expected).max(axis=-1))
-    return float((np.abs(found - expected).max(axis=-1) / scale).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.maximum(1, np.abs(expected).max(axis=-1))
+        return float((np.abs(found - expected).max(axis=-1) / scale).max())
 
 
 @dataclass(frozen=True)
@@ -154,10 +162,11 @@ def holds(text, errors, instances=None, tolerance=1e-10):
     text : str
         The claim in a few words.
     errors : float, sequence of floats, or callable
-        One error for each instance, or a function that gives it.
+        One error of at least 0 for each instance, or a function that gives it. A truth value is no error.
     instances : iterable of Instance, optional
         What the function is applied to. It may return None for an instance that does not fit the claim.
     tolerance : float
+        At least 0.
 
     Returns
     -------
@@ -167,14 +176,24 @@ def holds(text, errors, instances=None, tolerance=1e-10):
     ------
     AssertionError
         If an error is NaN or above the tolerance.
+    TypeError, ValueError
+        If an error or the tolerance is negative or no number.
     """
+    tolerance = _checks.real("tolerance", tolerance, low=0)
     if callable(errors):
         if instances is None:
             raise ValueError("instances must be given with a function of them; got None")
         errors = [error for error in map(errors, instances) if error is not None]
-    errors = np.atleast_1d(np.asarray(errors, dtype=np.float64))
-    if errors.size == 0:
+    errors = [errors] if _checks.dimensions(errors) == 0 else errors
+    if len(errors) == 0:
         raise ValueError("errors must hold at least one number; got none")
+    given, errors = errors, _checks.array("errors", errors, ("n",), finite=False)
+    for where, error in enumerate(given):
+        if np.asarray(error).dtype == bool:  # a comparison: its False would pass as the error 0
+            raise TypeError(f"errors must be numbers, not truth values; entry {where} is {error}")
+    if (errors < 0).any():
+        where = int(np.argmax(errors < 0))
+        raise ValueError(f"errors must be at least 0; entry {where} is {errors[where]}")
     worst = float(errors.max())
     if not worst <= tolerance:
         where = int(np.argmax(np.where(np.isnan(errors), np.inf, errors)))

@@ -1,10 +1,11 @@
 """The command ``ictd``: it parses, calls `ictd.verify` or `ictd.evaluate`, and prints.
 
-Exit status: 0 done, also with warnings; 1 a claim failed in ``ictd verify``; 2 wrong use or a file that
-cannot be read or written.
+Exit status: 0 done, also with warnings; 1 a claim failed in ``ictd verify``; 2 wrong use, or a file or the
+standard output that cannot be read or written.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -54,7 +55,7 @@ examples:
   ictd verify
   ictd verify --instances 200 --seed 1
 
-Exit status: 0 no claim failed (skipped claims do not count), 1 a claim failed, 2 wrong use.
+Exit status: 0 no claim failed (skipped claims do not count), 1 a claim failed, 2 wrong use or no output.
 """
 
 
@@ -63,7 +64,7 @@ def _argument(convert, check):
 
     def parse(text):
         try:
-            number = convert(text)
+            number = text if "_" in text else convert(text)  # Python reads 1_0 as 10
         except ValueError:
             number = text
         try:
@@ -139,27 +140,45 @@ def main(arguments=None):
     arguments : list of str, optional
         Default: the arguments of the process.
     """
+    if sys.stdout is None:
+        return _fail("ictd", "standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # labels may hold what the terminal cannot show
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _drop_output()
+        return 0
+    except OSError as error:  # a full disk; errors of files are reported where they occur
+        _drop_output()
+        return _fail("ictd", f"standard output cannot be written: {error.strerror or error}")
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments):
     top = parser()
     options = top.parse_args(arguments)
     if options.command is None:
         top.print_help()
         return 0
-    try:
-        status = options.run(options)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    return options.run(options)
+
+
+def _drop_output():
+    """Let the text that cannot be written go nowhere, as Python would try again at its end."""
+    with contextlib.suppress(OSError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
 
 
-def _fail(command, message):
-    print(f"ictd {command}: error: {message}", file=sys.stderr)
+def _fail(program, message):
+    if sys.stderr is not None:  # None would mean standard output
+        with contextlib.suppress(OSError):
+            print(f"{program}: error: {message}", file=sys.stderr)
     return 2
 
 
@@ -176,7 +195,7 @@ def _verify(options):
     print()
     if skipped:
         print(
-            f"SKIPPED: {len(skipped)} of {len(results)} claims need torch, which is not installed. "
+            f"SKIPPED: {len(skipped)} of {len(results)} claims need torch, which {verify.torch_problem()}. "
             f"Install it with: pip install 'ictd[torch]'"
         )
     if failed:
@@ -194,20 +213,20 @@ def _evaluate(options):
     out = None if options.no_save else options.out or options.file.parent / f"{options.file.stem}-values.csv"
     problem = _output_problem(options, out)
     if problem:
-        return _fail("evaluate", problem)
+        return _fail("ictd evaluate", problem)
 
     from ictd import evaluate
 
     try:
         data = evaluate.read_csv(options.file)
     except evaluate.FileFault as fault:
-        return _fail("evaluate", fault)
+        return _fail("ictd evaluate", fault)
     try:
         result = evaluate.evaluate(
             data.states, data.rewards, data.features, gamma=options.gamma, n_layers=options.layers, scale=options.scale
         )
     except ValueError as error:
-        return _fail("evaluate", f"{options.file}: {error}")
+        return _fail("ictd evaluate", f"{options.file}: {error}")
 
     problem = None
     if out is not None:
@@ -231,7 +250,7 @@ def _evaluate(options):
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if problem:
-        return _fail("evaluate", problem)
+        return _fail("ictd evaluate", problem)
     if out is not None:
         print(f"\nsaved to {out}")
     return 0
@@ -248,7 +267,7 @@ def _output_problem(options, out):
             return f"argument --out: {out} is a directory"
         if not out.parent.is_dir():
             return f"argument --out: there is no directory {out.parent}"
-        if out.exists() and not options.force:
+        if os.path.lexists(out) and not options.force:  # a link to nowhere too
             return f"{out} exists; pass --force to replace it, --out FILE for another name, or --no-save"
     except OSError as error:
         return f"{out}: cannot be written: {error.strerror or error}"

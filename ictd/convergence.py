@@ -107,11 +107,9 @@ def _diagonal(M, visited):
     M = _square("M", M)
     if visited is None:
         return M.diagonal()
-    mask = np.asarray(visited)
-    if mask.dtype != bool or mask.shape != (len(M),) or not mask.any():
-        raise ValueError(
-            f"visited must be booleans of shape ({len(M)},), at least one of them True; got {_checks.describe(visited)}"
-        )
+    mask = _checks.booleans("visited", visited, len(M))
+    if not mask.any():
+        raise ValueError("visited must be True for at least one state; got none")
     return M.diagonal()[mask]
 
 

@@ -65,20 +65,31 @@ class DualHeadLayer(nn.Module):
     ------
     ValueError, TypeError
         Shapes that do not fit, NaN, gamma outside [0, 1).
+
+    Notes
+    -----
+    Only an ``nn.Parameter`` is trained; any other tensor becomes a buffer, also one that requires a gradient.
+    Batches go through the leading dimensions; ``torch.vmap`` cannot trace the checks of the input.
     """
 
     def __init__(self, V, A, gamma, V_target=None, A_target=None):
         super().__init__()
         self.gamma = _checks.discount(gamma)
         size = check_parameters(V, A)
-        optional = {"V_target": V_target, "A_target": A_target}
-        for name, matrix in {"V": V, "A": A, **optional}.items():
-            if matrix is not None or name not in optional:
-                check_square(name, matrix, size, V)
+        matrices = {"V": V, "A": A, "V_target": V_target, "A_target": A_target}
+        _check_all(matrices, size, V, A)
+        for name, matrix in matrices.items():
             store(self, name, matrix)
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
         check_prompt(Z, size=self.V.shape[-1])
-        check_square("V", self.V, Z.shape[-2], Z)
+        _check_all({name: getattr(self, name) for name in ("V", "A", "V_target", "A_target")}, Z.shape[-2], Z)
         return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)
+
+
+def _check_all(matrices, size, *fitting):
+    """Check every given matrix against tensors that are known to fit each other, and against all before it."""
+    for name, matrix in matrices.items():
+        if matrix is not None:
+            fitting += (check_square(name, matrix, size, *fitting),)

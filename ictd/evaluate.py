@@ -7,7 +7,12 @@ import csv
 import io
 import math
 import numbers
+import os
 import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,7 +113,8 @@ class Evaluation:
     def save(self, path, overwrite=False):
         """Write a CSV file with the columns state, visits, value, certainty_equivalence.
 
-        Numbers are written with all their digits, undetermined ones as empty fields.
+        Numbers are written with all their digits, undetermined ones as empty fields. A file that is replaced
+        stays as it was until the new one is complete.
 
         Parameters
         ----------
@@ -120,13 +126,44 @@ class Evaluation:
         ------
         FileExistsError
             If the file exists and ``overwrite`` is False.
+        OSError
+            If the file cannot be written.
+        ValueError
+            If a label is not valid text.
         """
+        path = _path(path)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["state", "visits", "value", "certainty_equivalence"])
         writer.writerows(self.rows())
-        with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+        try:
+            data = text.getvalue().encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"states must be valid text to be saved; {error}") from None
+        if overwrite and path.is_file():
+            _replace(path.resolve(), data)
+        else:
+            with open(path, "wb" if overwrite else "xb") as file:
+                file.write(data)
+
+
+def _replace(path, data):
+    """Replace a file at once, by a complete new one."""
+    handle, new = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        shutil.copymode(path, new)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def _path(path):
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a string or a path; got {_checks.describe(path)}")
+    return Path(path)
 
 
 def _one_line(text):
@@ -143,7 +180,7 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
     Parameters
     ----------
     states : sequence of n+1 labels
-        S_0..S_n: numbers, strings, tuples, anything hashable.
+        S_0..S_n: numbers, strings, tuples, anything hashable; also an array, a tensor or a column of a table.
     rewards : array_like, shape (n,)
         R_1..R_n; ``rewards[k]`` was paid for leaving ``states[k]``.
     features : array_like, shape (n+1, d), optional
@@ -169,7 +206,7 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
     labels, index = _number_states(states)
     rewards = _limited("rewards", _checks.array("rewards", rewards, (len(index) - 1,)))
     X = feature_maps.one_hot(len(labels)) if features is None else _features_of_states(features, labels, index)
-    gamma = _checks.discount(gamma)
+    gamma = _checks.discount(gamma) + 0.0  # without the sign of -0.0
     n_layers = _checks.integer("n_layers", n_layers, low=0)
     scale = _checks.real("scale", scale, low=0, low_open=True, high=LARGEST)
 
@@ -203,9 +240,11 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
 
 def _number_states(states):
     """The distinct labels in table order, and the index of each state."""
-    if isinstance(states, (str, bytes)) or not hasattr(states, "__len__"):
+    shape = getattr(states, "shape", (None,))
+    if isinstance(states, (str, bytes, Set, Mapping)) or not hasattr(states, "__len__") or len(shape) != 1:
         raise TypeError(f"states must be a sequence of state labels; got {_checks.describe(states)}")
-    states = states.tolist() if isinstance(states, np.ndarray) else list(states)
+    # Plain Python labels: entries of a tensor would all differ, as they hash by identity.
+    states = [label.tolist() if hasattr(label, "tolist") else label for label in _plain(states)]
     if len(states) < 2:
         raise ValueError(f"states must hold at least two states, S_0 and S_1; got {len(states)}")
     try:
@@ -213,8 +252,9 @@ def _number_states(states):
     except TypeError:
         raise TypeError("states must be hashable labels: numbers, strings or tuples, not lists or arrays") from None
     for label in labels:
-        if label is None or label == "" or label != label:
-            raise ValueError(f"states must not hold empty labels; entry {states.index(label)} is {label!r}")
+        if _is_empty(label):
+            where = next(i for i, state in enumerate(states) if state is label)
+            raise ValueError(f"states must not hold empty labels; entry {where} is {label!r}")
     if len(labels) > MAX_STATES:
         raise ValueError(
             f"states must hold at most {MAX_STATES} different labels; got {len(labels)}. "
@@ -227,15 +267,31 @@ def _number_states(states):
     return tuple(labels), np.fromiter((place[state] for state in states), np.int64, len(states))
 
 
+def _plain(states):
+    try:
+        return states.tolist() if hasattr(states, "tolist") else list(states)
+    except Exception:  # tensors without data
+        raise TypeError(f"states must be a sequence of state labels; got {_checks.describe(states)}") from None
+
+
+def _is_empty(label):
+    """Whether a label is None, empty text or one of the many kinds of NaN."""
+    try:
+        return label is None or label == "" or bool(label != label)
+    except (TypeError, ValueError):  # pandas.NA refuses to be compared
+        return True
+
+
 def _as_number(label):
-    """The number that a label denotes, or None."""
-    if isinstance(label, (str, numbers.Real)):
-        try:
-            number = float(label)
-        except (ValueError, OverflowError):
-            return None
-        return number if math.isfinite(number) else None
-    return None
+    """The finite number that a label denotes, with all its digits, or None."""
+    if isinstance(label, str) and "_" not in label:  # Python reads 1_0 as 10
+        for read in (int, float):
+            try:
+                label = read(label)
+                break
+            except ValueError:
+                pass
+    return label if isinstance(label, numbers.Real) and abs(label) < math.inf else None
 
 
 def _limited(name, values):
@@ -422,8 +478,10 @@ def read_csv(path):
     ------
     FileFault
         Naming the file, the line (from 1 on) and the column of the first fault.
+    TypeError
+        If ``path`` is no path.
     """
-    path = Path(path)
+    path = _path(path)
     records = _records(path, _text(path))
     line, names = next(records, (None, None))
     if names is None:
@@ -477,6 +535,9 @@ def read_csv(path):
 
 def _text(path):
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # /dev/zero has no end
+            raise OSError("it is a device; expected a file or a pipe")
         data = path.read_bytes()
     except OSError as error:
         raise FileFault(f"{path}: cannot be read: {error.strerror or error}") from None

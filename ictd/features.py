@@ -20,7 +20,7 @@ def one_hot(n_states, scale=1.0):
     -------
     ndarray, shape (S, S)
     """
-    n_states = _checks.integer("n_states", n_states, low=1)
+    n_states = _checks.side("n_states", n_states)
     return _checks.real("scale", scale, low=0, low_open=True) * np.eye(n_states)
 
 
@@ -39,7 +39,7 @@ def gaussian(n_states, dim, rng, scale=1.0):
     -------
     ndarray, shape (S, d)
     """
-    n_states = _checks.integer("n_states", n_states, low=1)
-    dim = _checks.integer("dim", dim, low=1)
+    n_states = _checks.side("n_states", n_states)
+    dim = _checks.side("dim", dim)
     rng = _checks.numpy_generator(rng)
     return _checks.real("scale", scale, low=0, low_open=True) * rng.standard_normal((n_states, dim))

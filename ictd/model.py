@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd._tensors import check_dtype, check_prompt
+from ictd._tensors import check_dense, check_dtype, check_finite, check_prompt, step_size_tensor
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
@@ -34,7 +34,7 @@ class SoftmaxICTD(nn.Module):
     generator : torch.Generator
         Source of the initial parameters.
     dtype : torch.dtype
-        Default float64.
+        float64 (default), float32, float16 or bfloat16.
     init_scale : float
         Standard deviation of the initial parameters, at least 0.
 
@@ -68,7 +68,7 @@ class SoftmaxICTD(nn.Module):
         self.score_matrix = draw(sets, self.d, self.d)
 
     def _configure(self, d, n_layers, gamma, shared, form, dtype):
-        self.d = _checks.integer("d", d, low=1)
+        self.d = _checks.side("d", d)
         self.n_layers = _checks.integer("n_layers", n_layers, low=1)
         self.gamma = _checks.discount(gamma)
         self.form = _checks.option("form", form, tuple(FORMS))
@@ -86,7 +86,7 @@ class SoftmaxICTD(nn.Module):
         d, n_layers, gamma, form, dtype
             As for the class.
         step_size : float or array_like of shape (n_layers,)
-            Positive step sizes alpha; an array gives each layer parameters of its own.
+            Positive step sizes alpha, also in ``dtype``; an array gives each layer parameters of its own.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class SoftmaxICTD(nn.Module):
         model = cls.__new__(cls)
         nn.Module.__init__(model)
         model._configure(d, n_layers, gamma, shared, form, dtype)
-        sizes = torch.as_tensor(sizes[:1] if shared else sizes, dtype=dtype)
+        sizes = step_size_tensor(sizes[:1] if shared else sizes, dtype)
         model.value_weights = nn.Parameter(sizes[:, None] * torch.tensor([1.0, 1.0, -1.0], dtype=dtype))
         model.score_matrix = nn.Parameter(torch.eye(model.d, dtype=dtype).repeat(len(sizes), 1, 1))
         return model
@@ -119,8 +119,15 @@ class SoftmaxICTD(nn.Module):
         Parameters
         ----------
         Z0 : ndarray or Tensor, shape (..., d+3, n+1)
+
+        Raises
+        ------
+        ValueError, TypeError
+            A prompt that does not fit, or parameters that hold NaN or infinity, as after a training that diverged.
         """
         Z = self._prompt(Z0)
+        check_finite("value_weights", self.value_weights)
+        check_finite("score_matrix", self.score_matrix)
         V, A = self.matrices()
         step = FORMS[self.form]
         yield Z
@@ -160,4 +167,6 @@ class SoftmaxICTD(nn.Module):
             Z0 = torch.from_numpy(_checks.array("Z0", Z0, (..., "d+3", "n+1")))
         elif Z0.is_complex():
             raise TypeError(f"Z0 must hold real numbers; got a tensor of type {Z0.dtype}")
+        else:
+            check_dense("Z0", Z0)
         return check_prompt(Z0.to(self.value_weights), "Z0", self.d + 3)

@@ -1,6 +1,7 @@
 """Markov reward processes, their values, and trajectories sampled from them."""
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from ictd import _checks
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(_checks.ReadOnly):
     """States S_0..S_n and the rewards R_1..R_n paid for leaving S_0..S_{n-1}.
 
     Parameters
@@ -47,13 +48,14 @@ class Trajectory:
 
 
 @dataclass(frozen=True, eq=False)
-class MRP:
+class MRP(_checks.ReadOnly):
     """A finite Markov reward process with deterministic rewards per state.
 
     Parameters
     ----------
     transition : array_like, shape (S, S)
-        Row s holds the probabilities P(s, .) of the next state. Rows sum to 1 (to 1e-6).
+        Row s holds the probabilities P(s, .) of the next state. Rows sum to 1; one that misses 1 by more
+        than rounding, but by at most 1e-6, is divided by its sum. The same holds for ``start``.
     reward : array_like, shape (S,)
         r(s), paid for leaving state s.
     gamma : float
@@ -89,8 +91,16 @@ class MRP:
         return self.reward.size
 
     def value(self):
-        """True value v = (I - gamma P)^{-1} r, the solution of the Bellman equation, shape (S,)."""
-        return np.linalg.solve(np.eye(self.n_states) - self.gamma * self.transition, self.reward)
+        """True value v = (I - gamma P)^{-1} r, the solution of the Bellman equation, shape (S,).
+
+        Rounding costs about 1e-16 / (1 - gamma), relative to the largest value.
+
+        Raises
+        ------
+        ValueError
+            If the rewards are so large that the value overflows.
+        """
+        return solve_bellman(self.transition, self.reward, self.gamma)
 
     def stationary(self):
         """Stationary distribution mu, with mu P = mu, shape (S,).
@@ -101,6 +111,12 @@ class MRP:
         ------
         ValueError
             If the chain has more than one recurrent class, so that mu is not unique.
+
+        Notes
+        -----
+        Grassmann, Taksar and Heyman (1985), "Regenerative analysis and steady state distributions for Markov
+        chains": states are taken out one by one, without any subtraction, so every entry of mu is
+        accurate to rounding, also where parts of the chain hardly ever meet.
         """
         classes = _recurrent_classes(self.transition)
         if len(classes) > 1:
@@ -109,14 +125,8 @@ class MRP:
                 f"it has {len(classes)}: {', '.join(str(c.tolist()) for c in classes)}"
             )
         states = classes[0]
-        inner = self.transition[np.ix_(states, states)]
-        # mu (I - P) = 0 has one redundant equation; the last one is replaced by sum(mu) = 1.
-        equations = (np.eye(states.size) - inner).T
-        equations[-1] = 1
-        right = np.zeros(states.size)
-        right[-1] = 1
         result = np.zeros(self.n_states)
-        result[states] = np.maximum(np.linalg.solve(equations, right), 0)  # a rounded 0 may come out as -1e-20
+        result[states] = _stationary_irreducible(self.transition[np.ix_(states, states)])
         return result
 
     def sample(self, n_transitions, rng, start_state=None):
@@ -147,6 +157,32 @@ class MRP:
             states.append(state)
         states = np.array(states)
         return Trajectory(states, self.reward[states[:-1]])
+
+
+def solve_bellman(transition, reward, gamma):
+    """The solution of v = r + gamma P v, without checks of the input."""
+    value = np.linalg.solve(np.eye(len(reward)) - gamma * transition, reward)
+    if not np.isfinite(value).all():
+        raise ValueError(f"reward must be smaller in size: the value overflows; got up to {np.abs(reward).max():.3g}")
+    return value
+
+
+def _stationary_irreducible(transition):
+    """The stationary distribution of an irreducible chain by the elimination of Grassmann, Taksar and Heyman."""
+    P, n = transition.copy(), len(transition)
+    with np.errstate(all="ignore"):
+        for k in range(n - 1, 0, -1):
+            # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
+            P[:k, k] /= P[k, :k].sum()
+            P[:k, :k] += np.outer(P[:k, k], P[k, :k])
+        mu = np.ones(n)
+        for k in range(1, n):
+            mu[k] = mu[:k] @ P[:k, k]
+            mu[: k + 1] /= mu[: k + 1].sum()
+    if not np.isfinite(mu).all():
+        smallest = transition[transition > 0].min()
+        raise ValueError(f"transition must have larger probabilities for float64; the smallest is {smallest:.3g}")
+    return mu
 
 
 def _cumulative(rows):
@@ -194,7 +230,7 @@ def boyan_chain(n_states, gamma, rng):
     MRP
         Ergodic, with a uniform start distribution.
     """
-    n_states = _checks.integer("n_states", n_states, low=3)
+    n_states = _checks.side("n_states", n_states, low=3)
     gamma = _checks.discount(gamma)
     rng = _checks.numpy_generator(rng)
     transition = np.zeros((n_states, n_states))
@@ -220,7 +256,8 @@ def from_gymnasium(env, policy, gamma):
     env : gymnasium.Env
         With the model ``env.unwrapped.P[state][action] = [(probability, next_state, reward, terminated), ...]``
         and ``env.unwrapped.initial_state_distrib``, as FrozenLake, CliffWalking and Taxi have them.
-        Time limits of wrappers are ignored.
+        States are 0..S-1 and have the same actions 0..A-1. Outcomes of probability 0 and time limits of
+        wrappers are ignored.
     policy : array_like, shape (S, A) or (S,)
         Action probabilities per state, or one action per state.
     gamma : float
@@ -242,13 +279,13 @@ def from_gymnasium(env, policy, gamma):
     transition = np.zeros((n_states, n_states))
     reward = np.zeros(n_states)
     terminal = np.zeros(n_states, dtype=bool)
-    for state in range(n_states):
-        for action, outcomes in model[state].items():
+    for state, actions in enumerate(model):
+        for action, outcomes in enumerate(actions):
             for probability, next_state, outcome_reward, terminated in outcomes:
                 weight = policy[state, action] * probability
                 transition[state, next_state] += weight
                 reward[state] += weight * outcome_reward
-                terminal[next_state] |= bool(terminated)
+                terminal[next_state] |= terminated
     transition[terminal] = start
     reward[terminal] = 0
     return MRP(transition, reward, gamma, start)
@@ -296,6 +333,7 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
 
 
 def _gymnasium_model(env):
+    """The possible outcomes, as lists by state and action, and the start distribution, all checked."""
     inner = getattr(env, "unwrapped", env)
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if model is None or start is None:
@@ -303,7 +341,47 @@ def _gymnasium_model(env):
             "env must be a tabular environment with P and initial_state_distrib, such as FrozenLake-v1 or "
             f"CliffWalking-v1; got {_checks.describe(env)}"
         )
-    return model, np.asarray(start, dtype=np.float64)
+    n_states, n_actions = _count("P", model), _count("P[0]", model[0])
+    start = _checks.distribution("env.unwrapped.initial_state_distrib", start, n_states)
+    outcomes = []
+    for state in range(n_states):
+        if _count(f"P[{state}]", model[state]) != n_actions:
+            raise ValueError(
+                f"env must have the same actions in all states; state 0 has {n_actions}, state {state} has "
+                f"{len(model[state])}"
+            )
+        outcomes.append([_outcomes(model[state][action], state, action, n_states) for action in range(n_actions)])
+    return outcomes, start
+
+
+def _count(name, table):
+    """The number of keys of a part of a Gymnasium model; they must be 0, 1, 2, ..."""
+    if not isinstance(table, Mapping) or not table or set(table) != set(range(len(table))):
+        keys = list(table) if isinstance(table, Mapping) else table
+        raise ValueError(f"env must have a dict {name} with the keys 0, 1, 2, ...; got {_checks.describe(keys)}")
+    return len(table)
+
+
+def _outcomes(outcomes, state, action, n_states):
+    """The outcomes of one action that have positive probability."""
+    name = f"env.unwrapped.P[{state}][{action}]"
+    if not isinstance(outcomes, (list, tuple)) or any(
+        not isinstance(outcome, (list, tuple)) or len(outcome) != 4 for outcome in outcomes
+    ):
+        raise ValueError(
+            f"{name} must be a list of (probability, next_state, reward, terminated); got {_checks.describe(outcomes)}"
+        )
+    chances = _checks.distribution(name, [outcome[0] for outcome in outcomes], len(outcomes))
+    return [
+        (
+            chance,
+            _checks.integer(f"{name}: the next state", next_state, low=0, high=n_states - 1),
+            _checks.real(f"{name}: the reward", reward),
+            bool(terminated),
+        )
+        for chance, (_, next_state, reward, terminated) in zip(chances, outcomes)
+        if chance > 0
+    ]
 
 
 def _policy(policy, n_states, n_actions):

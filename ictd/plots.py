@@ -20,14 +20,16 @@ import hashlib
 import html
 import io
 import re
+import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
@@ -35,11 +37,17 @@ from matplotlib.patches import Circle, FancyArrowPatch, PathPatch
 from matplotlib.path import Path
 from matplotlib.text import Text
 
+from ictd import _checks
+
 __all__ = ["COLOURS", "ROLES", "FigureOutput", "bars", "chain", "legend", "line", "matrix", "new", "show", "svg"]
 
 WIDTH = 4.7  # inches: matplotlib's 10 pt text is then 10 CSS pixels high on a phone
 PHONE_WIDTH = 343  # CSS pixels that a phone of 375 pixels leaves for a figure
 PHONE_TEXT = 10  # CSS pixels, the smallest text
+MAX_CELLS = 150  # rows or columns of a heat map: more take seconds to draw and megabytes to load
+MAX_ARROWS = 500  # of a chain, for the same reason
+MAX_DIGITS = 15  # decimals that a float has
+LARGEST = 1e300  # of numbers drawn: widths and ticks of larger ones overflow
 
 #: Blue, vermilion, green and purple from the palette of Okabe and Ito, and a grey.
 COLOURS = {
@@ -74,10 +82,13 @@ _STYLE = {
 }
 
 
+_SETTINGS = threading.RLock()  # matplotlib's settings are shared by all threads
+
+
 @contextmanager
 def _style():
     """The settings of the book instead of the reader's, for a block or as a decorator."""
-    with mpl.rc_context():
+    with _SETTINGS, mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
         yield
@@ -104,9 +115,11 @@ def new(height=3.0, *, width=WIDTH, rows=1, columns=1, **subplots):
     (Figure, Axes) or (Figure, ndarray of Axes)
         An array when there is more than one.
     """
-    for name, size in (("height", height), ("width", width)):
-        if not 0.5 <= size <= 12:
-            raise ValueError(f"{name} must be between 0.5 and 12 inches, got {size!r}")
+    height, width = (
+        _checks.real(f"{name} in inches", size, low=0.5, high=12)
+        for name, size in (("height", height), ("width", width))
+    )
+    rows, columns = (_checks.integer(name, n, low=1) for name, n in (("rows", rows), ("columns", columns)))
     with _style():
         fig = Figure(figsize=(width, height), layout="constrained", dpi=72)
         axes = fig.subplots(rows, columns, **subplots)
@@ -210,6 +223,8 @@ def checked_text(name, text):
     text = " ".join(text.split())
     if not text:
         raise ValueError(f"{name} must not be empty: say in a sentence what the figure shows")
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text):
+        raise ValueError(f"{name} must hold no control characters, got {text!r}")
     return text
 
 
@@ -251,6 +266,10 @@ def svg(fig, *, alt=None, key="", digits=2):
     ValueError
         If text would be smaller than `PHONE_TEXT` CSS pixels on a phone.
     """
+    _checks.instance("fig", fig, Figure)
+    if alt is not None:
+        _checks.instance("alt", alt, str)
+    digits = _checks.integer("digits", digits, low=0, high=MAX_DIGITS)
     _check_text_size(fig)
     for box in fig.findobj(Legend):
         box.set_frame_on(False)  # its white face would show on a dark page
@@ -413,8 +432,16 @@ def _rename_ids(text, prefix):
 # --- what the chapters draw ----------------------------------------------------------------------------------
 
 
+def _numbers(name, value, shape, finite=False):
+    """Real numbers of a shape, of a size that axes can hold; NaN and infinity may be among them."""
+    result = _checks.array(name, value, shape, finite=finite)
+    if (np.abs(result[np.isfinite(result)]) > LARGEST).any():
+        raise ValueError(f"{name} must hold numbers of at most {LARGEST:g} in size")
+    return result
+
+
 def _role(role):
-    if role not in COLOURS:
+    if not isinstance(role, str) or role not in COLOURS:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     return COLOURS[role]
 
@@ -436,13 +463,15 @@ def line(ax, x, y, *, low=None, high=None, label=None, role="estimate", markers=
     markers : bool
         False for lines with many points.
     """
+    _checks.instance("ax", ax, Axes)
     colour = _role(role)
-    x, y = np.asarray(x), np.asarray(y)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"x and y must be one-dimensional and equally long, got shapes {x.shape} and {y.shape}")
+    x, y = _numbers("x", x, ("n",)), _numbers("y", y, ("n",))
+    if x.shape != y.shape:
+        raise ValueError(f"x and y must be equally long, got shapes {x.shape} and {y.shape}")
     if (low is None) != (high is None):
         raise ValueError("low and high must be given together")
     if low is not None:
+        low, high = (_numbers(name, end, x.shape) for name, end in (("low", low), ("high", high)))
         ax.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0)
     ax.plot(
         x, y, color=colour, linestyle=_LINES[role], linewidth=1.8, label=label,
@@ -464,11 +493,14 @@ def bars(ax, values, labels=None, *, roles=ROLES):
     roles : sequence of str
         The role of each quantity, in order.
     """
+    _checks.instance("ax", ax, Axes)
     named = values if isinstance(values, Mapping) else {None: values}
-    heights = [np.asarray(value, dtype=float) for value in named.values()]
+    heights = [_numbers("values", value, ("S",)) for value in named.values()]
     shapes = {height.shape for height in heights}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-        raise ValueError(f"values must be one-dimensional and equally long, got shapes {sorted(shapes)}")
+    if len(shapes) != 1:
+        raise ValueError(f"values must hold equally long arrays, got shapes {sorted(shapes)}")
+    if not isinstance(roles, (tuple, list)):
+        raise TypeError(f"roles must be a list of roles, got {roles!r}")
     if len(heights) > len(roles):
         raise ValueError(f"roles must have one role for each of the {len(heights)} quantities, got {len(roles)}")
     n_states = heights[0].size
@@ -495,6 +527,7 @@ def legend(ax, columns=None):
     columns : int, optional
         By default as many as the width of the figure allows: a legend that sticks out would shrink the axes.
     """
+    _checks.instance("ax", ax, Axes)
     handles, labels = ax.get_legend_handles_labels()
     if not labels:
         raise ValueError("legend needs at least one line or bar with a label")
@@ -502,6 +535,7 @@ def legend(ax, columns=None):
         room = 72 * ax.figure.get_figwidth() - 50  # points, less what the labels of the y axis take
         entry = 46 + 5.6 * max(len(label) for label in labels)  # handle, gaps and text of 10 points
         columns = int(np.clip(room // entry, 1, len(labels)))
+    columns = _checks.integer("columns", columns, low=1)
     ax.legend(
         handles, labels, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.01),
         borderaxespad=0, borderpad=0.2, handlelength=2.6, columnspacing=1.4, frameon=False,
@@ -509,6 +543,8 @@ def legend(ax, columns=None):
 
 
 def _labels(name, labels, n):
+    if labels is not None and not isinstance(labels, Iterable):
+        raise TypeError(f"{name} must be a sequence of {n} texts, got {labels!r}")
     labels = [str(i + 1) for i in range(n)] if labels is None else [str(label) for label in labels]
     if len(labels) != n:
         raise ValueError(f"{name} must have {n} entries, got {len(labels)}")
@@ -536,23 +572,25 @@ def matrix(ax, M, row_labels=None, column_labels=None, *, rows="", columns="", d
     ----------
     ax : Axes
     M : array_like (R, C)
-        NaN leaves a cell empty. Blue stands for large values; with negative ones the scale is symmetric and
-        runs from brown over white to blue.
+        At most `MAX_CELLS` rows and columns. NaN leaves a cell empty. Blue stands for large values; with negative
+        ones the scale is symmetric and runs from brown over white to blue.
     row_labels, column_labels : sequence of str, optional
         By default 1..R and 1..C.
     rows, columns : str
         What rows and columns are, for example "query state" and "source state".
     digits : int
-        Decimals of the written values.
+        Decimals of the written values, at most `MAX_DIGITS`.
     limits : (float, float), optional
         Ends of the colour scale, to compare several heat maps.
     values : bool, optional
         Whether to write the values; by default up to 8 columns, as more do not fit.
     """
-    M = np.asarray(M, dtype=float)
-    if M.ndim != 2 or 0 in M.shape:
-        raise ValueError(f"M must have two non-empty dimensions, got shape {M.shape}")
+    _checks.instance("ax", ax, Axes)
+    M = _numbers("M", M, ("R", "C"))
     n_rows, n_columns = M.shape
+    if max(M.shape) > MAX_CELLS:
+        raise ValueError(f"M must have at most {MAX_CELLS} rows and columns, got shape {M.shape}: draw a part of it")
+    digits = _checks.integer("digits", digits, low=0, high=MAX_DIGITS)
     row_labels = _labels("row_labels", row_labels, n_rows)
     column_labels = _labels("column_labels", column_labels, n_columns)
     low, high, colours = _colour_scale(M, limits)
@@ -597,7 +635,7 @@ def _colour_scale(M, limits):
     if limits is None:
         top = float(np.abs(finite).max()) or 1.0
         limits = (-top, top) if (finite < 0).any() else (0.0, top)
-    low, high = limits
+    low, high = _numbers("limits", limits, (2,), finite=True).tolist()
     if not low < high:
         raise ValueError(f"limits must be increasing, got {limits!r}")
     return low, high, _DIVERGING if low < 0 else _SEQUENTIAL
@@ -627,7 +665,7 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
     ax : Axes
     transition : array_like (S, S)
         Row s holds the probabilities of the next state after s. Only positive entries are drawn, the more
-        likely the thicker.
+        likely the thicker, so a row that sums to less than 1 leaves transitions out.
     labels : sequence of str, optional
         Names of the states, by default 1..S.
     layout : {"circle", "line"}
@@ -636,15 +674,22 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
     probabilities : bool
         Whether to write the probability beside each arrow.
     digits : int
-        Decimals of the written probabilities.
+        Decimals of the written probabilities; smaller ones are written as "<0.01".
     """
-    transition = np.asarray(transition, dtype=float)
-    if transition.ndim != 2 or transition.shape[0] != transition.shape[1] or transition.size == 0:
+    _checks.instance("ax", ax, Axes)
+    transition = _checks.array("transition", transition, ("S", "S"))
+    if transition.shape[0] != transition.shape[1]:
         raise ValueError(f"transition must be square, got shape {transition.shape}")
-    if not np.isfinite(transition).all() or (transition < 0).any():
-        raise ValueError("transition must hold probabilities, got a negative or non-finite entry")
-    if layout not in ("circle", "line"):
-        raise ValueError(f'layout must be "circle" or "line", got {layout!r}')
+    if (transition < 0).any() or (transition > 1 + _checks.SUM_TOLERANCE).any():
+        raise ValueError("transition must hold probabilities, got an entry outside [0, 1]")
+    n_arrows = np.count_nonzero(transition)
+    if n_arrows > MAX_ARROWS:
+        raise ValueError(
+            f"transition must have at most {MAX_ARROWS} positive entries, got {n_arrows}: draw a part of it, or a heat "
+            f"map with matrix"
+        )
+    _checks.option("layout", layout, ("circle", "line"))
+    digits = _checks.integer("digits", digits, low=0, high=MAX_DIGITS)
     n_states = len(transition)
     labels = _labels("labels", labels, n_states)
     place = _places(n_states, layout)
@@ -661,7 +706,7 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
             )  # fmt: skip
             if probabilities:
                 drawn.append([spot + outward])
-                _beside(ax, spot, outward, f"{p:.{digits}f}".rstrip("0").rstrip("."))
+                _beside(ax, spot, outward, _probability(p, digits))
     for (x, y), label in zip(place, labels):
         ax.add_patch(Circle((x, y), 1, facecolor="none", edgecolor=ink, linewidth=1.2))
         ax.text(x, y, label, ha="center", va="center", color=ink)
@@ -669,6 +714,14 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
     (left, bottom), (right, top) = corners.min(0) - 0.2, corners.max(0) + 0.2
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     ax.set_axis_off()
+
+
+def _probability(p, digits):
+    """`p` > 0 without zeros at its end; a bound where rounding would write 0."""
+    if round(p, digits) == 0:
+        return f"<{10.0**-digits:.{digits}f}"
+    text = f"{p:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text
 
 
 def _beside(ax, spot, outward, text):

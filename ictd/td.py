@@ -4,12 +4,13 @@ Scores are callables ``score(queries (q, d), sources (m, d)) -> (q, m)``; entry 
 much query j attends to source i. Kernels are indexed [query, source] and have rows that sum to 1.
 """
 
+import inspect
 from dataclasses import dataclass
 
 import numpy as np
 
 from ictd import _checks
-from ictd.mrp import Trajectory
+from ictd.mrp import Trajectory, solve_bellman
 
 
 # --------------------------------------------------------------------------------------------- scores
@@ -26,7 +27,7 @@ def inner_product_score(scale=1.0):
     scale = _checks.real("scale", scale, low=0)
 
     def score(queries, sources):
-        return scale * (queries @ sources.T)
+        return scale * (np.asarray(queries) @ np.asarray(sources).T)
 
     return score
 
@@ -46,6 +47,7 @@ def bilinear_score(A):
         raise ValueError(f"A must be square, of shape (d, d); got shape {A.shape}")
 
     def score(queries, sources):
+        queries, sources = np.asarray(queries), np.asarray(sources)
         if queries.shape[-1] != A.shape[0]:
             raise ValueError(
                 f"A must have shape (d, d) for features of dimension d = {queries.shape[-1]}; got shape {A.shape}"
@@ -59,6 +61,7 @@ def tabular_score():
     """The exact tabular score: 0 where two feature vectors are equal, -inf elsewhere."""
 
     def score(queries, sources):
+        queries, sources = np.asarray(queries), np.asarray(sources)
         same = (queries[:, None, :] == sources[None, :, :]).all(axis=-1)
         return np.where(same, 0.0, -np.inf)
 
@@ -103,9 +106,10 @@ def softmax_kernel(queries, sources, score=None, counts=None):
             scores = scores + np.log(counts)
     # Subtracting the row's largest score keeps exp below 1; a row of -inf is left at weight 0.
     top = scores.max(axis=1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
-    total = weights.sum(axis=1, keepdims=True)
-    return weights / np.where(total > 0, total, 1)
+    with np.errstate(over="ignore", under="ignore"):  # a difference of -inf and a weight of 0 are right here
+        weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+        total = weights.sum(axis=1, keepdims=True)
+        return weights / np.where(total > 0, total, 1)
 
 
 def _scores(score, queries, sources):
@@ -116,6 +120,15 @@ def _scores(score, queries, sources):
             f"score must be a callable (queries (q, d), sources (m, d)) -> (q, m), for example "
             f"td.inner_product_score(2.0); got {_checks.describe(score)}"
         )
+    try:
+        inspect.signature(score).bind(queries, sources)
+    except ValueError:
+        pass  # some callables written in C have no signature
+    except TypeError as error:
+        raise TypeError(
+            f"score must take two arguments, (queries, sources): {error}; got {_checks.describe(score)}. The functions "
+            f"of td make a score when called: td.inner_product_score(), td.bilinear_score(A), td.tabular_score()"
+        ) from None
     shape = (len(queries), len(sources))
     scores = _checks.array("score(queries, sources)", score(queries, sources), shape, finite=False)
     if np.isnan(scores).any() or (scores == np.inf).any():
@@ -154,7 +167,8 @@ def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, i
     Returns
     -------
     ndarray, shape (n_steps+1, n+1)
-        Row t holds v_t(S_0)..v_t(S_n). A position without any finite score keeps its initial value.
+        Row t holds v_t(S_0)..v_t(S_n). A position without any finite score keeps its initial value. An
+        iteration that diverges may grow to infinity and NaN.
 
     Raises
     ------
@@ -180,13 +194,13 @@ def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, i
 
 
 @dataclass(frozen=True, eq=False)
-class EmpiricalModel:
+class EmpiricalModel(_checks.ReadOnly):
     """What a trajectory says about the process: counts, mean rewards and relative frequencies.
 
     Attributes
     ----------
     counts : ndarray of int, shape (S,)
-        c(u), how often u was left (how often it was a source).
+        c(u), how often u was left (how often it was a source); at most 2**53, up to which floats count exactly.
     transition : ndarray, shape (S, S)
         Relative frequencies of the successors; the row of a state that was never a source is 0.
     reward : ndarray, shape (S,)
@@ -209,17 +223,21 @@ class EmpiricalModel:
         counts = _checks.array("counts", self.counts, ("S",))
         if (counts < 0).any() or (counts % 1).any() or not counts.any():
             raise ValueError(f"counts must be non-negative whole numbers, not all 0; got {counts.tolist()}")
+        if counts.max() > 2**53:
+            raise ValueError(f"counts must be at most 2**53; got {counts.max():.17g}")
         n_states = counts.size
         transition = _checks.array("transition", self.transition, (n_states, n_states))
         reward = _checks.array("reward", self.reward, (n_states,), finite=False)
-        visited = np.asarray(self.visited) if _checks.dimensions(self.visited) >= 0 else None
-        if visited is None or visited.dtype != bool or visited.shape != (n_states,):
-            raise ValueError(f"visited must be booleans of shape ({n_states},); got {_checks.describe(self.visited)}")
+        visited = _checks.booleans("visited", self.visited, n_states)
         if (visited != (counts > 0)).any():
             raise ValueError(f"visited must be True exactly where counts > 0; got {visited.tolist()}")
         if not np.isfinite(reward[visited]).all():
             raise ValueError(f"reward must be finite for the visited states; got {reward.tolist()}")
-        _checks.stochastic("transition of the visited states", transition[visited], counts[visited].size, n_states)
+        if not np.isnan(reward[~visited]).all():
+            raise ValueError(f"reward must be NaN for states that were never a source; got {reward.tolist()}")
+        transition[visited] = _checks.stochastic(
+            "transition of the visited states", transition[visited], counts[visited].size, n_states
+        )
         if transition[~visited].any():
             raise ValueError("transition must have rows of 0 for states that were never a source; it has others")
         _checks.freeze(self, counts=counts.astype(np.int64), transition=transition, reward=reward, visited=visited)
@@ -237,16 +255,26 @@ def empirical_model(trajectory, n_states):
     Returns
     -------
     EmpiricalModel
+
+    Raises
+    ------
+    ValueError, TypeError
+        A state of the trajectory beyond n_states, or rewards whose sum per state overflows.
     """
     _checks.instance("trajectory", trajectory, Trajectory)
     largest = int(trajectory.states.max())
-    n_states = _checks.integer("n_states", n_states, low=1)
+    n_states = _checks.side("n_states", n_states)
     if largest >= n_states:
         raise ValueError(f"n_states must exceed every state of the trajectory; got {n_states} and state {largest}")
     sources, successors = trajectory.states[:-1], trajectory.states[1:]
     counts = np.bincount(sources, minlength=n_states)
     pairs = np.bincount(sources * n_states + successors, minlength=n_states**2).reshape(n_states, n_states)
     sums = np.bincount(sources, weights=trajectory.rewards, minlength=n_states)
+    if not np.isfinite(sums).all():
+        raise ValueError(
+            f"trajectory must hold rewards whose sum per state is finite; that of state {np.argmin(np.isfinite(sums))} "
+            f"overflows"
+        )
     visited = counts > 0
     at_least_one = np.maximum(counts, 1)
     reward = np.where(visited, sums / at_least_one, np.nan)
@@ -263,7 +291,7 @@ def certainty_equivalence(model, gamma, boundary=None):
         Discount in [0, 1).
     boundary : float or array_like of shape (S,), optional
         Values to use for the states that were never a source. Only those that a visited state leads to
-        are read.
+        are read; the others may be NaN.
 
     Returns
     -------
@@ -279,6 +307,10 @@ def certainty_equivalence(model, gamma, boundary=None):
     _checks.instance("model", model, EmpiricalModel)
     gamma = _checks.discount(gamma)
     n_states = model.counts.size
+    if boundary is not None:
+        if _checks.dimensions(boundary) == 0:
+            boundary = np.full(n_states, _checks.real("boundary", boundary))
+        boundary = _checks.array("boundary", boundary, (n_states,), finite=False)
     inside, outside = np.flatnonzero(model.visited), np.flatnonzero(~model.visited)
     leaks = model.transition[np.ix_(inside, outside)]
     reached = outside[leaks.any(axis=0)]
@@ -289,15 +321,12 @@ def certainty_equivalence(model, gamma, boundary=None):
                 f"model has a visited state that leads to state {reached[0]}, which was never a source, so its "
                 f"value is not determined by the data: pass boundary= with a value for it"
             )
-        if _checks.dimensions(boundary) == 0:
-            boundary = np.full(n_states, _checks.real("boundary", boundary))
-        boundary = _checks.array("boundary", boundary, (n_states,), finite=False)
         if not np.isfinite(boundary[reached]).all():
             raise ValueError(f"boundary must be finite for state {reached[0]}; got {boundary[reached[0]]}")
         right = right + gamma * model.transition[np.ix_(inside, reached)] @ boundary[reached]
     values = np.full(n_states, np.nan)
     inner = model.transition[np.ix_(inside, inside)]
-    values[inside] = np.linalg.solve(np.eye(inside.size) - gamma * inner, right)
+    values[inside] = solve_bellman(inner, right, gamma)
     return values
 
 

@@ -74,6 +74,11 @@ class TSMLayer(nn.Module):
     ------
     ValueError, TypeError
         Shapes that do not fit, NaN, gamma outside [0, 1).
+
+    Notes
+    -----
+    Only an ``nn.Parameter`` is trained; any other tensor becomes a buffer, also one that requires a gradient.
+    Batches go through the leading dimensions; ``torch.vmap`` cannot trace the checks of the input.
     """
 
     def __init__(self, V, A, gamma):
@@ -87,4 +92,5 @@ class TSMLayer(nn.Module):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
         check_prompt(Z, size=self.V.shape[-1])
         check_square("V", self.V, Z.shape[-2], Z)
+        check_square("A", self.A, Z.shape[-2], Z, self.V)
         return tsm_step(Z, self.V, self.A, self.gamma)

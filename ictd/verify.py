@@ -312,13 +312,22 @@ class Result:
     status: str
 
 
-def has_torch():
-    """Whether torch can be imported."""
+def torch_problem():
+    """What is wrong with torch, in a few words; None if it works."""
     try:
-        import torch  # noqa: F401
-    except ImportError:
-        return False
-    return True
+        import torch
+
+        torch.nn.Module(), torch.from_numpy(np.zeros(1))
+    except ModuleNotFoundError as error:
+        return "is not installed" if error.name == "torch" else f"does not work here ({error})"
+    except Exception as error:  # a broken installation may raise anything
+        return " ".join(f"does not work here ({type(error).__name__}: {error})".split())
+    return None
+
+
+def has_torch():
+    """Whether torch can be imported and works."""
+    return torch_problem() is None
 
 
 def run(n_instances=50, seed=0):
@@ -334,7 +343,7 @@ def run(n_instances=50, seed=0):
     Returns
     -------
     list of Result
-        In the order of `CLAIMS`. Claims that need torch are skipped where it is missing.
+        In the order of `CLAIMS`. Claims that need torch are skipped where it is missing or broken.
     """
     n_instances = _checks.integer("n_instances", n_instances, low=1)
     seed = _checks.integer("seed", seed, low=0)

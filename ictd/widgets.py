@@ -18,7 +18,9 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 
 import ipywidgets
 from ipywidgets.embed import dependency_state
@@ -48,6 +50,9 @@ class Axis:
         if not isinstance(axis, (tuple, list)) or len(axis) not in (2, 3):
             raise ValueError(f"axes must hold (name, values) or (name, values, labels), got {axis!r}")
         name = plots.checked_text("the name of an axis", axis[0])
+        for part in axis[1:]:
+            if not isinstance(part, Iterable):
+                raise TypeError(f"axis {name!r} needs a list of values and, if given, of labels, got {part!r}")
         values = tuple(axis[1])
         labels = tuple(str(label) for label in (axis[2] if len(axis) == 3 else values))
         if len(values) < 2:
@@ -104,6 +109,8 @@ def explorer(frame, axes, *, caption, alt, start=None):
     TypeError, ValueError
         For a missing text, a wrong number of axes, or more than `MAX_BYTES` of widget state.
     """
+    if not callable(frame):
+        raise TypeError(f"frame must be a function that returns (Figure, reading), got {frame!r}")
     caption = plots.checked_text("caption", caption)
     if "$" in caption:
         raise ValueError(f"caption of an explorer cannot hold formulas (write β, not $\\beta$), got {caption!r}")
@@ -148,11 +155,16 @@ def explorer(frame, axes, *, caption, alt, start=None):
 
 
 def _start(start, axes):
-    start = (0,) * len(axes) if start is None else tuple(start)
-    if len(start) != len(axes) or not all(i in range(len(axis.values)) for i, axis in zip(start, axes)):
+    given = (0,) * len(axes) if start is None else start
+    start = tuple(given) if isinstance(given, Iterable) else ()
+    if len(start) != len(axes) or not all(_is_index(i, axis) for i, axis in zip(start, axes)):
         sizes = ", ".join(f"0..{len(axis.values) - 1}" for axis in axes)
-        raise ValueError(f"start must hold one index for each axis ({sizes}), got {start}")
-    return start
+        raise ValueError(f"start must hold one index for each axis ({sizes}), got {given!r}")
+    return tuple(map(int, start))
+
+
+def _is_index(i, axis):
+    return isinstance(i, Integral) and not isinstance(i, bool) and 0 <= i < len(axis.values)
 
 
 def _slider(axis, index):

@@ -37,6 +37,50 @@ def test_the_error_is_relative_to_large_values_only():
         relative_error([1.0], [1.0, 2.0])
 
 
+def test_the_error_is_computed_in_float64():
+    assert relative_error(np.array([-128], np.int8), np.array([127], np.int8)) == 255 / 127
+    assert relative_error(np.array([0, 0], np.uint8), np.array([255, 1], np.uint8)) == 1
+    assert relative_error(np.array([-(2**63)]), np.array([0])) == 2.0**63
+    assert np.isnan(relative_error([np.nan, 0.0], [0.0, 0.0])) and np.isnan(relative_error([np.inf], [np.inf]))
+    assert relative_error([1e308], [-1e308]) == np.inf
+
+
+@pytest.mark.parametrize("bad", [None, "1", [], [[1.0], [1.0, 2.0]], [1j], [None]], ids=str)
+def test_only_numbers_are_compared(bad):
+    with pytest.raises((TypeError, ValueError), match="found must"):
+        relative_error(bad, [1.0])
+    with pytest.raises((TypeError, ValueError), match="expected must"):
+        relative_error([1.0], bad)
+
+
+@pytest.mark.parametrize(
+    "errors, error, words",
+    [
+        ([False, True], TypeError, "not truth values; entry 0 is False"),
+        ([1e-12, np.False_], TypeError, "not truth values; entry 1 is False"),
+        (np.zeros(2, bool), TypeError, "not truth values"),
+        (False, TypeError, "not truth values"),
+        ([-2.0], ValueError, "at least 0; entry 0 is -2"),
+        ([0.0, -np.inf], ValueError, "at least 0; entry 1 is -inf"),
+        (["1e-12"], TypeError, "real numbers"),
+        ([[1e-12], [0.0, 0.0]], TypeError, "real numbers"),
+        (None, TypeError, "real numbers"),
+    ],
+    ids=str,
+)
+def test_what_is_no_error_is_refused(errors, error, words):
+    with pytest.raises(error, match=f"errors must .*{words}"):
+        holds("a = b", errors)
+    with pytest.raises(TypeError, match="errors must .*truth values"):
+        holds("a = b", lambda case: np.allclose(0, 1), [1, 2, 3])
+
+
+@pytest.mark.parametrize("tolerance", [np.inf, np.nan, -1e-10, "1e-10", None, True], ids=str)
+def test_a_tolerance_is_a_finite_number(tolerance):
+    with pytest.raises((TypeError, ValueError), match="tolerance must be"):
+        holds("a = b", 0.0, tolerance=tolerance)
+
+
 def test_instances_are_reproducible_varied_and_closed_if_asked():
     first, second = (list(random_instances(np.random.default_rng(0), 60)) for _ in range(2))
     assert all((a.x == b.x).all() and (a.trajectory.states == b.trajectory.states).all() for a, b in zip(first, second))

@@ -64,6 +64,7 @@ def test_evaluate_options_reach_the_algorithm(capsys, file):
     _, out, _ = call(capsys, "evaluate", file, "--no-save", "--gamma", "0", "--layers", "0")
     assert "gamma 0, 0 layers, score scale 1" in out
     assert [line.split()[2:] for line in out.splitlines()[-2:]] == [["0", "1"], ["0", "2"]]
+    assert "gamma 0, 50 layers" in call(capsys, "evaluate", file, "--no-save", "--gamma=-0")[1]
 
 
 def test_evaluate_says_what_is_missing(capsys, tmp_path):
@@ -88,6 +89,12 @@ def test_evaluate_never_overwrites_unasked(capsys, file, tmp_path):
     assert out_file.read_text() == "precious"
     assert call(capsys, "evaluate", file, "--force")[0] == 0
     assert out_file.read_text().startswith("state,visits,value,certainty_equivalence\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "nowhere.csv")
+    status, out, err = call(capsys, "evaluate", file, "--out", link)
+    assert (status, out) == (2, "") and f"{link} exists" in err
+    assert call(capsys, "evaluate", file, "--out", link, "--force")[0] == 0
+    assert (tmp_path / "nowhere.csv").read_text().startswith("state,visits")
 
 
 def test_evaluate_never_overwrites_its_input(capsys, file, tmp_path):
@@ -132,6 +139,8 @@ def test_evaluate_prints_the_table_also_when_writing_fails(capsys, file, monkeyp
         (["--gamma=-0.5"], ["--gamma", "[0, 1)", "-0.5"]),
         (["--layers", "-1"], ["--layers", "0", "-1"]),
         (["--layers", "2.5"], ["--layers", "integer", "'2.5'"]),
+        (["--layers", "1_0"], ["--layers", "integer", "'1_0'"]),
+        (["--scale", "1_0"], ["--scale", "number", "'1_0'"]),
         (["--layers", "10000000"], ["--layers", "1000000"]),
         (["--scale", "0"], ["--scale", "(0", "0"]),
         (["--scale", "inf"], ["--scale", "inf"]),
@@ -204,6 +213,12 @@ def test_verify_fails_with_status_one(capsys, monkeypatch):
     assert "FAILED: 1 of 3 claims" in out
 
 
+def test_verify_with_a_broken_torch_says_what_is_wrong(capsys, monkeypatch):
+    monkeypatch.setattr(verify, "torch_problem", lambda: "does not work here (OSError: no library)")
+    status, out, _ = call(capsys, "verify", "--instances", 1)
+    assert status == 0 and "claims need torch, which does not work here (OSError: no library). Install it" in out
+
+
 def test_verify_without_torch_says_what_it_skipped(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # import torch now raises ImportError
     status, out, _ = call(capsys, "verify", "--instances", 1)
@@ -274,6 +289,25 @@ def test_process_survives_a_reader_that_stops(tmp_path):
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.count("\n") == 1 and "Traceback" not in done.stderr and "Error" not in done.stderr
     assert len((tmp_path / "many-values.csv").read_text().splitlines()) == 301
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("unbuffered, command", [("", "verify --instances 1"), ("1", "evaluate trip.csv --no-save")])
+def test_process_that_cannot_print(file, unbuffered, command):
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONPATH": str(ROOT)}
+    options = {"cwd": file.parent, "env": env, "capture_output": False, "stderr": subprocess.PIPE}
+    with open("/dev/full", "w") as full:
+        done = process(*command.split(), stdout=full, **options)
+    message = "ictd: error: standard output cannot be written: No space left on device\n"
+    assert done.returncode == 2 and done.stderr.endswith(message) and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_process_with_closed_output(file):
+    command = ["sh", "-c", 'exec "$0" -m ictd evaluate "$1" >&-', sys.executable, file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "ictd: error: standard output is closed\n")
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_evaluate_needs_neither_torch_nor_matplotlib(file):

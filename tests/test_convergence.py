@@ -110,6 +110,12 @@ def test_spectral_radius_of_a_rotation_and_of_a_shear():
         (lambda: convergence.empirical_kernel([0, 1], np.eye(2)), TypeError, ["trajectory", "Trajectory"]),
         (lambda: convergence.diagonality(np.ones((2, 3))), ValueError, ["M", "square", "(2, 3)"]),
         (lambda: convergence.diagonality(np.eye(2), [1, 0]), ValueError, ["visited", "booleans"]),
+        (lambda: convergence.diagonality(np.eye(2), [[True], [True, False]]), ValueError, ["visited", "lengths"]),
+        (
+            lambda: convergence.diagonality(np.eye(2), np.ma.array([True, True], mask=[0, 1])),
+            ValueError,
+            ["visited", "masked"],
+        ),
         (lambda: convergence.diagonality(np.eye(2), [False, False]), ValueError, ["visited", "at least one"]),
         (lambda: convergence.contraction_margin(np.eye(2), 1.0), ValueError, ["gamma", "[0, 1)"]),
         (lambda: convergence.iteration_matrix(np.eye(2), np.eye(3), 0.5), ValueError, ["transition", "(2, 2)"]),

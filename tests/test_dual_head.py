@@ -115,6 +115,26 @@ def test_parameters_train_and_buffers_do_not():
     assert layer.V.grad.any()
 
 
+def test_only_parameters_train_whatever_requires_a_gradient():
+    """A plain tensor becomes a buffer, also with requires_grad; a gradient still flows to it."""
+    V, A = constructed_parameters(2)
+    layer = DualHeadLayer(V.requires_grad_(), A, 0.9)
+    assert not list(layer.parameters()) and {name for name, _ in layer.named_buffers()} >= {"V", "A"}
+    layer(torch.from_numpy(build_prompt(np.ones((3, 2)), [1.0, 2.0]))).sum().backward()
+    assert V.grad.any()
+
+
+def test_all_leading_dimensions_broadcast_together():
+    """One V per row, one A per column and one target head per prompt of a 2 x 3 batch."""
+    Z, V, A = tensors(*random_arrays(0, 3, 5, batch=(2, 3)))
+    Vs = torch.stack([V, 2 * V])[:, None]
+    As = torch.stack([A, 2 * A, 3 * A])
+    heads = torch.arange(6.0, dtype=torch.float64).reshape(2, 3, 1, 1) * A
+    batch = DualHeadLayer(Vs, As, 0.9, A_target=heads)(Z)
+    for i, j in np.ndindex(2, 3):
+        assert_close(batch[i, j], DualHeadLayer(Vs[i, 0], As[j], 0.9, A_target=heads[i, j])(Z[i, j]), 1e-14)
+
+
 def test_batch_is_a_loop_over_prompts():
     """Leading dimensions of Z, and one V and A per prompt."""
     Z, V, A = tensors(*random_arrays(0, 3, 5, batch=(4,)))

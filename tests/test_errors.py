@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import td
+from ictd import _checks, td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
 from ictd.features import gaussian, one_hot
@@ -26,8 +26,10 @@ X, REWARDS = np.ones((4, 2)), np.ones(3)
 WALK = Trajectory([0, 1, 0], [1.0, 2.0])
 OPEN = td.empirical_model(Trajectory([0, 1, 2], [1.0, 2.0]), 3)
 CLOSED = td.empirical_model(WALK, 2)
+HUGE = 10**30
 Z = torch.ones(5, 4, dtype=torch.float64)
 V, A = constructed_parameters(2)
+HALF = torch.float16
 SINGLE = V.float()
 MODEL = SoftmaxICTD.constructed(2, 3, 0.9)
 
@@ -48,6 +50,18 @@ def empirical(**changes):
     """An `EmpiricalModel` with one field replaced."""
     fields = {"counts": [1, 0], "transition": [[0, 1], [0, 0]], "reward": [1.0, NAN], "visited": [True, False]}
     return td.EmpiricalModel(**(fields | changes))
+
+
+def of_batch(tensor, size):
+    """A stack of ``size`` copies of a matrix."""
+    return tensor.expand(size, *tensor.shape)
+
+
+def broken(name):
+    """A model with a NaN in one of its parameters."""
+    result = SoftmaxICTD.constructed(2, 3, 0.9)
+    getattr(result, name).data.view(-1)[0] = NAN
+    return result
 
 
 def with_entry(tensor, value):
@@ -85,6 +99,7 @@ BAD_DISCOUNTS = [
     (0.5 + 0j, TypeError, "got (0.5+0j)"),
     ([0.9], TypeError, "got a list of shape (1,)"),
     (torch.tensor(0.9), TypeError, "got a Tensor of shape ()"),
+    (10**5000, ValueError, "got a value of type int"),
 ]
 
 # Step sizes of four steps, in the two forms of TD and in the constructed model.
@@ -147,7 +162,14 @@ NO_ARRAYS = [
     ("complex", np.ones((2, 2), dtype=complex), TypeError, "complex128"),
     ("a class", np.ndarray, TypeError, "ndarray"),
     ("a large int", [[10**400]], TypeError, "object"),
+    ("tensors with a gradient", [[torch.ones(1, requires_grad=True)[0]]], TypeError, "cannot read"),
     ("five dimensions, one of them empty", np.ones((1, 1, 1, 0, 1)), ValueError, "(1, 1, 1, 0, 1)"),
+]
+# Tensors that NumPy cannot read, where an array is expected; prompts may be tensors and have rows of their own.
+NO_ARRAY_TENSORS = [
+    ("a tensor with a gradient", torch.ones(2, 2, requires_grad=True), TypeError, "dense CPU tensor with data"),
+    ("a tensor without data", torch.ones(2, 2, device="meta"), TypeError, "dense CPU tensor with data"),
+    ("a sparse tensor", torch.ones(2, 2).to_sparse(), TypeError, "dense CPU tensor with data"),
 ]
 
 ROWS = [
@@ -201,7 +223,19 @@ ROWS = [
      TypeError, "rng", "Generator", "None"),
     ("empty rollout", lambda: rollout_gymnasium(Tabular(), [0, 0], 0, RNG),
      ValueError, "n_transitions", "at least 1", "0"),
+    ("masked states", lambda: Trajectory(np.ma.array([0, 5], mask=[0, 1]), [1.0]), ValueError, "states", "masked"),
+    ("tensors as states", lambda: Trajectory([torch.tensor(0.0, requires_grad=True), 1], [1.0]),
+     TypeError, "states", "integer", "cannot read"),
+    ("states without data", lambda: Trajectory(torch.zeros(2, dtype=torch.int64, device="meta"), [1.0]),
+     TypeError, "states", "integer", "dense CPU tensor with data"),
+    ("huge chain", lambda: boyan_chain(HUGE, 0.9, RNG), ValueError, "n_states", "from 3 to 1048576", "1000000"),
+    ("huge sample", lambda: MRP(P, R, 0.9).sample(HUGE, RNG),
+     ValueError, "n_transitions", "at most 2147483647", "1000000"),
+    ("masked number", lambda: MRP(P, R, np.ma.masked), ValueError, "gamma", "masked"),
+    ("values that overflow", lambda: MRP([[1.0]], [1e308], 0.99).value(), ValueError, "reward", "overflows", "1e+308"),
     # ---- features
+    ("huge number", lambda: one_hot(HUGE), ValueError, "n_states", "from 1 to 1048576", "1000000"),
+    ("huge dimension", lambda: gaussian(3, HUGE, RNG), ValueError, "dim", "from 1 to 1048576", "1000000"),
     ("no states", lambda: one_hot(0), ValueError, "n_states", "at least 1", "0"),
     ("scale 0", lambda: one_hot(3, 0), ValueError, "scale", "(0, inf)", "0"),
     ("text scale", lambda: one_hot(3, "2"), TypeError, "scale", "number", "'2'"),
@@ -272,7 +306,34 @@ ROWS = [
      ValueError, "transition", "sum to 1", "0.5"),
     ("row of a state never left", lambda: empirical(transition=[[0, 1], [1, 0]]),
      ValueError, "transition", "rows of 0"),
+    ("unread nonsense", lambda: td.certainty_equivalence(CLOSED, 0.9, "nonsense"),
+     TypeError, "boundary", "number", "'nonsense'"),
+    ("unread boundary of another length", lambda: td.certainty_equivalence(CLOSED, 0.9, [1, 2, 3]),
+     ValueError, "boundary", "(2,)", "(3,)"),
+    ("counts beyond integers", lambda: empirical(counts=[1e19, 0]), ValueError, "counts", "2**53", "1e+19"),
+    ("reward of a state never left", lambda: empirical(reward=[1.0, 2.0]),
+     ValueError, "reward", "NaN", "never a source", "2.0"),
+    ("masked visited", lambda: empirical(visited=np.ma.array([True, False], mask=[0, 1])),
+     ValueError, "visited", "masked"),
+    ("rewards whose sum overflows", lambda: td.empirical_model(Trajectory([0, 0, 0], [1e308, 1e308]), 1),
+     ValueError, "trajectory", "rewards", "state 0 overflows"),
+    ("a huge model", lambda: td.empirical_model(WALK, HUGE), ValueError, "n_states", "from 1 to 1048576", "1000000"),
+    ("huge number of steps", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, HUGE),
+     ValueError, "n_steps", "at most 2147483647", "1000000"),
+    ("value that overflows", lambda: td.certainty_equivalence(
+        td.empirical_model(Trajectory([0, 0], [1e308]), 1), 0.99), ValueError, "reward", "overflows", "1e+308"),
+    ("a maker of scores", lambda: td.softmax_kernel(X, X, td.tabular_score),
+     TypeError, "score", "two arguments", "tabular_score", "td.tabular_score()"),
+    ("a maker of scores", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1, score=td.inner_product_score),
+     TypeError, "score", "two arguments", "td.inner_product_score()"),
+    ("a maker of scores", lambda: td.softmax_kernel(X, X, td.bilinear_score),
+     TypeError, "score", "two arguments", "td.bilinear_score(A)"),
+    ("a score of one argument", lambda: td.softmax_kernel(X, X, lambda q: q), TypeError, "score", "two arguments"),
     # ---- prompt
+    ("huge", lambda: rows(HUGE), ValueError, "d", "from 1 to 1048576", "1000000"),
+    ("values beyond float32", lambda: build_prompt(
+        X.astype(np.float32), REWARDS.astype(np.float32), [1, 1e300, 1, 1], 0.9),
+     ValueError, "initial", "float32", "(1,) is 1e+300"),
     ("no features", lambda: rows(0), ValueError, "d", "at least 1", "0"),
     ("text", lambda: rows("3"), TypeError, "d", "integer", "'3'"),
     ("one position", lambda: build_prompt([[1.0]], []), ValueError, "x", "n >= 1", "(1, 1)"),
@@ -304,6 +365,18 @@ ROWS = [
     ("A is infinite", lambda: softmax_attention(Z, V, with_entry(A, INF)), ValueError, "A", "finite", "infinity"),
     ("V of another batch", lambda: softmax_attention(Z.expand(2, 5, 4), V.expand(3, 5, 5), A),
      ValueError, "V", "(2,)", "(3, 5, 5)"),
+    ("batches fit in pairs only", lambda: softmax_attention(Z, of_batch(V, 2), of_batch(A, 3)),
+     ValueError, "A", "(2,)", "(3, 5, 5)"),
+    ("Z without data", lambda: softmax_attention(Z.to("meta"), V, A), TypeError, "Z", "dense", "meta"),
+    ("Z is sparse", lambda: softmax_attention(Z.to_sparse(), V, A), TypeError, "Z", "dense", "sparse_coo"),
+    ("A is sparse", lambda: softmax_attention(Z, V, A.to_sparse()), TypeError, "A", "dense", "sparse_coo"),
+    ("Z in float8", lambda: softmax_attention(Z.to(torch.float8_e4m3fn), V, A), TypeError, "Z", "float8"),
+    ("float8", lambda: constructed_parameters(2, dtype=torch.float8_e4m3fn), TypeError, "dtype", "float8"),
+    ("an array as type", lambda: constructed_parameters(2, dtype=np.ones(3)), TypeError, "dtype", "(3,)"),
+    ("step size above float16", lambda: constructed_parameters(2, 1e5, HALF),
+     ValueError, "step_size", "float16", "100000.0"),
+    ("step size below float32", lambda: constructed_parameters(2, 1e-50, torch.float32),
+     ValueError, "step_size", "float32", "1e-50"),
     ("shift of an array", lambda: shift_left(np.ones((2, 3))), TypeError, "Y", "torch.Tensor", "ndarray"),
     ("no features", lambda: constructed_parameters(0), ValueError, "d", "at least 1", "0"),
     ("step size 0", lambda: constructed_parameters(2, 0.0), ValueError, "step_size", "(0, inf)", "0.0"),
@@ -320,8 +393,18 @@ ROWS = [
     ("A is missing", lambda: DualHeadLayer(V, None, 0.9), TypeError, "A", "torch.Tensor", "None"),
     ("target head does not fit", lambda: DualHeadLayer(V, A, 0.9, V[:4, :4]),
      ValueError, "V_target", "(..., 5, 5)", "(4, 4)"),
+    ("target head is an array", lambda: DualHeadLayer(V, A, 0.9, V.numpy()),
+     TypeError, "V_target", "torch.Tensor", "ndarray"),
     ("target head in float32", lambda: DualHeadLayer(V, A, 0.9, V, SINGLE),
      TypeError, "A_target", "float64", "float32"),
+    ("batches fit in pairs only", lambda: DualHeadLayer(of_batch(V, 1), of_batch(A, 2), 0.9, A_target=of_batch(A, 3)),
+     ValueError, "A_target", "(2,)", "(3, 5, 5)"),
+    ("batches fit in pairs only", lambda: DualHeadLayer(V, of_batch(A, 2), 0.9, of_batch(V, 3)),
+     ValueError, "V_target", "(2,)", "(3, 5, 5)"),
+    ("target head of another batch", lambda: DualHeadLayer(V, A, 0.9, A_target=of_batch(A, 2))(of_batch(Z, 3)),
+     ValueError, "A_target", "(3,)", "(2, 5, 5)"),
+    ("prompt of another batch", lambda: TSMLayer(V, of_batch(A, 2), 0.9)(of_batch(Z, 3)),
+     ValueError, "A", "(3,)", "(2, 5, 5)"),
     ("prompt of another d", lambda: DualHeadLayer(V, A, 0.9)(torch.ones(6, 4)),
      ValueError, "Z", "(..., 5, n+1)", "(6, 4)"),
     ("prompt in float32", lambda: DualHeadLayer(V, A, 0.9)(Z.float()), TypeError, "V", "float32", "float64"),
@@ -362,10 +445,23 @@ ROWS = [
     ("NaN", lambda: MODEL.values(with_entry(Z, NAN)), ValueError, "Z0", "finite", "NaN"),
     ("complex tensor", lambda: MODEL(Z.to(torch.complex64)), TypeError, "Z0", "real", "complex64"),
     ("text, checked", lambda: MODEL.values("prompt", check=True), TypeError, "Z0", "real numbers", "prompt"),
+    ("prompt without data", lambda: MODEL(Z.to("meta")), TypeError, "Z0", "dense", "meta"),
+    ("sparse prompt", lambda: MODEL(Z.to_sparse()), TypeError, "Z0", "dense", "sparse_coo"),
+    ("prompt beyond float16", lambda: SoftmaxICTD.constructed(2, 3, 0.9, dtype=HALF)(Z * 1e5),
+     ValueError, "Z0", "finite in torch.float16"),
+    ("step size beyond float16", lambda: SoftmaxICTD.constructed(2, 3, 0.9, 1e-9, dtype=HALF),
+     ValueError, "step_size", "float16", "1e-09"),
+    ("one step size beyond float16", lambda: SoftmaxICTD.constructed(2, 2, 0.9, [1, 1e5], dtype=HALF),
+     ValueError, "step_size", "float16", "100000.0"),
+    ("NaN as value weight", lambda: broken("value_weights").values(Z), ValueError, "value_weights", "finite", "NaN"),
+    ("NaN as score", lambda: broken("score_matrix")(Z), ValueError, "score_matrix", "finite", "NaN"),
+    ("float8", lambda: model(dtype=torch.float8_e5m2), TypeError, "dtype", "float8"),
+    ("huge", lambda: model(d=HUGE), ValueError, "d", "from 1 to 1048576", "1000000"),
+    ("huge", lambda: model(n_layers=HUGE), ValueError, "n_layers", "at most 2147483647", "1000000"),
     ("inconsistent, checked", lambda: MODEL.values(Z, check=True), ValueError, "Z", "consistent", "column 3"),
 ]
 ROWS += [
-    (f"{where} gamma={str(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)
+    (f"{where} gamma={_checks.describe(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)
     for where, call in DISCOUNTED.items()
     for bad, kind, came in BAD_DISCOUNTS
 ]
@@ -377,7 +473,13 @@ ROWS += [
 ROWS += [
     (f"{what} for {where}", lambda call=call, bad=bad: call(bad), kind, where.split(" of ")[0], shape, came)
     for where, (shape, call) in ARRAYS.items()
-    for what, bad, kind, came in NO_ARRAYS
+    for what, bad, kind, came in NO_ARRAYS + NO_ARRAY_TENSORS * (not where.startswith("Z"))
+]
+# A masked array of the right shape, or of any other: the mask is seen first.
+ROWS += [
+    (f"masked array for {where}", lambda call=call, bad=bad: call(bad), ValueError, where.split(" of ")[0], "masked")
+    for where, (_, call) in ARRAYS.items()
+    for bad in (np.ma.array(np.ones((2, 2)), mask=[[0, 1], [0, 0]]), [np.ma.array([1.0, 2.0], mask=[0, 1])])
 ]
 
 
@@ -399,6 +501,7 @@ def test_unusual_but_good_input_is_accepted():
     assert MRP(P, [True, False, True], np.float32(0.5)).gamma == 0.5
     assert MRP(P, [0, 1, 2], Fraction(1, 2)).gamma == 0.5
     assert MRP(P, np.array([Fraction(1, 4), 0, 10], dtype=object), np.array(0.5)).reward[0] == 0.25
+    assert MRP(np.ma.array(P), np.ma.array(R, mask=False), 0.5).n_states == 3
     assert MRP(torch.from_numpy(P), torch.zeros(3), 0).n_states == 3
     assert Trajectory(np.array([0, 1], dtype=np.uint8), [np.float64(1)]).states.dtype == np.int64
     assert boyan_chain(np.int64(3), 0, RNG).n_states == 3

@@ -1,6 +1,8 @@
 """Values of one's own trajectory: against hand calculations, true values and a real rollout; faulty files."""
 
 import importlib.util
+import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -71,6 +73,44 @@ def test_two_spellings_of_a_number_are_two_states_and_said_so():
     result = ev.evaluate(["1", "01", "1", "01", "1"], np.ones(4))
     assert len(result.states) == 2
     assert "'1' and '01'" in result.warnings[0]
+    assert "0 and '0.0'" in ev.evaluate([0, "0.0", 0, "0.0", 0], np.ones(4)).warnings[0]
+
+
+@pytest.mark.parametrize("one, two", [("10", "1_0"), (2**53, 2**53 + 1), ("9007199254740992", "9007199254740993")])
+def test_different_numbers_are_not_called_one(one, two):
+    result = ev.evaluate([two, one, two, one, two], np.zeros(4))
+    assert result.warnings == ()
+    assert result.states == ((two, one) if one == "10" else (one, two))
+
+
+def test_entries_of_arrays_tensors_and_columns_are_plain_labels():
+    class Column:  # of a table, such as a pandas Series or a polars Series
+        shape = (5,)
+
+        def __init__(self, labels):
+            self.labels = labels
+
+        def __len__(self):
+            return len(self.labels)
+
+        def tolist(self):
+            return self.labels
+
+    plain = [0, 1, 0, 1, 0]
+    for states in (np.array(plain), list(np.array(plain)), tuple(plain), Column(plain)):
+        result = ev.evaluate(states, np.ones(4))
+        assert (result.states, result.visits.tolist()) == ((0, 1), [2, 2])
+        assert all(type(label) is int for label in result.states)
+
+
+def test_entries_of_a_tensor_are_numbers():
+    torch = pytest.importorskip("torch")
+    states = torch.tensor([0, 1, 0, 1, 0])
+    for given in (states, list(states), states.to(torch.float32)):
+        result = ev.evaluate(given, [1, 0, 1, 0.0])
+        assert (result.states, result.visits.tolist()) == ((0, 1), [2, 2])
+    with pytest.raises(TypeError, match="states must be a sequence of state labels; got a Tensor"):
+        ev.evaluate(states.to("meta"), [1, 0, 1, 0.0])
 
 
 # ------------------------------------------------------------------------------------------ warnings
@@ -205,9 +245,7 @@ def test_the_shipped_rollout_gives_the_true_values_within_their_standard_errors(
     for u, actions in env.unwrapped.P.items():
         if u in terminal:  # restarts in the one start state
             continue
-        targets = [
-            (policy[u, a] * p, r + gamma * truth[s2]) for a, rows in actions.items() for p, s2, r, _ in rows
-        ]
+        targets = [(policy[u, a] * p, r + gamma * truth[s2]) for a, rows in actions.items() for p, s2, r, _ in rows]
         variance[u] = sum(p * (y - truth[u]) ** 2 for p, y in targets)
         assert sum(p * y for p, y in targets) == pytest.approx(truth[u], abs=1e-12)
     data = ev.read_csv(DATA / "frozenlake.csv")
@@ -238,9 +276,37 @@ def test_the_shipped_rollout_converges_to_certainty_equivalence():
 # -------------------------------------------------------------------------------------- bad arguments
 
 
+class Missing:
+    """Like pandas.NA: a comparison is neither true nor false."""
+
+    def __eq__(self, other):
+        return self
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+class Table(list):
+    """Like a DataFrame: a sequence of column names with two dimensions."""
+
+    shape = (2, 2)
+
+
 @pytest.mark.parametrize(
     "states, rewards, options, error, words",
     [
+        ({"x", "y"}, [1], {}, TypeError, ["states", "sequence"]),
+        (frozenset("xy"), [1], {}, TypeError, ["states", "sequence"]),
+        ({"x": 1, "y": 2}, [1], {}, TypeError, ["states", "sequence", "{'x': 1"]),
+        (Table("xy"), [1], {}, TypeError, ["states", "sequence"]),
+        (np.array(5), [1], {}, TypeError, ["states", "sequence", "shape ()"]),
+        (np.eye(2), [1], {}, TypeError, ["states", "sequence", "shape (2, 2)"]),
+        (5, [1], {}, TypeError, ["states", "sequence", "5"]),
+        (["a", Missing()], [1], {}, ValueError, ["states", "empty", "entry 1"]),
+        (["a", np.datetime64("NaT")], [1], {}, ValueError, ["states", "empty", "entry 1"]),
         ("abc", [1, 1], {}, TypeError, ["states", "sequence"]),
         (iter("abc"), [1, 1], {}, TypeError, ["states", "sequence"]),
         (["a"], [], {}, ValueError, ["states", "two", "1"]),
@@ -284,7 +350,56 @@ def test_results_are_read_only_and_files_are_not_overwritten(tmp_path):
     assert (tmp_path / "v.csv").read_text(encoding="utf-8").splitlines()[1].startswith('"a,b",1,')
 
 
+def test_an_existing_file_is_lost_only_to_a_complete_one(tmp_path, monkeypatch):
+    path, result = tmp_path / "v.csv", ev.evaluate(["a", "b", "a"], [1.0, 2.0])
+    path.write_text("precious")
+    path.chmod(0o640)
+    with pytest.raises(ValueError, match="states must be valid text"):
+        ev.evaluate(["\ud800", "b", "\ud800"], [1.0, 2.0]).save(path, overwrite=True)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ev.os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            result.save(path, overwrite=True)
+    assert path.read_text() == "precious" and os.listdir(tmp_path) == ["v.csv"]
+    link = tmp_path / "link.csv"
+    link.symlink_to(path)
+    result.save(link, overwrite=True)
+    assert link.is_symlink() and path.read_text().startswith("state,visits")
+    assert path.stat().st_mode & 0o777 == 0o640 and sorted(os.listdir(tmp_path)) == ["link.csv", "v.csv"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_devices_are_written_to_and_not_replaced():
+    with pytest.raises(OSError, match="No space left"):
+        ev.evaluate(["a", "b", "a"], [1.0, 2.0]).save("/dev/full", overwrite=True)
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("path", [None, b"v.csv", 1], ids=str)
+def test_a_path_is_a_string_or_a_path(path):
+    with pytest.raises(TypeError, match="path must be a string or a path; got"):
+        ev.evaluate(["a", "b", "a"], [1.0, 2.0]).save(path)
+    with pytest.raises(TypeError, match="path must be a string or a path; got"):
+        ev.read_csv(path)
+
+
 # --------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_are_read_and_devices_are_not(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("state,reward\na,1\na,\n",))
+    writer.start()
+    assert ev.read_csv(pipe).states == ["a", "a"]
+    writer.join()
+    with pytest.raises(ev.FileFault, match="/dev/zero: cannot be read: it is a device"):
+        ev.read_csv("/dev/zero")
 
 
 def read(tmp_path, content):

@@ -65,10 +65,113 @@ def test_dots_count_as_no_answer(name):
 
 
 @pytest.mark.parametrize("name", exercises.names())
-@pytest.mark.parametrize("answer", [None, "text", [], {}, np.nan, np.full(3, np.inf), lambda *_: None, lambda: 0, 7], ids=str)
+@pytest.mark.parametrize(
+    "answer", [None, "text", [], {}, np.nan, np.full(3, np.inf), lambda *_: None, lambda: 0, 7], ids=str
+)
 def test_nonsense_gets_a_reason(name, answer):
     verdict = check(name, answer)
     assert not verdict and str(verdict).startswith("✗ Not yet: ") and len(str(verdict)) > 30
+
+
+class Hostile:
+    """An object that fails whenever it is looked at."""
+
+    def fail(self, *arguments, **options):
+        raise RuntimeError("do not look")
+
+    __array__ = __float__ = __repr__ = __str__ = __len__ = fail
+
+
+class Unspeakable(Exception):
+    __str__ = Hostile.fail
+
+
+def raising(error):
+    def function(*_):
+        raise error
+
+    return function
+
+
+AWKWARD = {
+    "complex numbers": np.zeros(3) + 3j,
+    "text": ["1", "2", "3"],
+    "huge integers": [10**400] * 3,
+    "a ragged list": [[1], [1, 2], 3],
+    "masked numbers": np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
+    "dates": np.array(["2020-01-01"] * 3, "M8[D]"),
+    "a hostile object": Hostile(),
+    "hostile entries": [Hostile()] * 3,
+}
+
+
+@pytest.mark.parametrize("name", exercises.names())
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.filterwarnings("error")
+def test_awkward_answers_get_a_reason(name, kind):
+    for answer in (AWKWARD[kind], lambda *_: AWKWARD[kind]):
+        assert re.search("should be (real numbers|a function)", str(check(name, answer)))
+
+
+def test_tensors_that_carry_a_gradient_get_a_reason():
+    torch = pytest.importorskip("torch")
+    ones = torch.ones(3, requires_grad=True)
+    assert "should be real numbers; it is a Tensor" in str(check("policy_evaluation.circle", ones))
+    assert "should be real numbers; it is a Tensor" in str(check("policy_evaluation.batch_td", lambda *_: ones))
+
+
+def test_fractions_are_numbers():
+    from decimal import Decimal
+    from fractions import Fraction
+
+    assert check("policy_evaluation.circle", [Fraction(27, 26), Fraction(9, 26), Fraction(-153, 26)])
+    assert "rewards" in str(check("policy_evaluation.circle", [Decimal(3), Decimal(0), Decimal(-6)]))
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [(SystemExit(), "SystemExit"), (Unspeakable(), "Unspeakable"), (MemoryError("no"), "MemoryError: no")],
+)
+def test_whatever_the_reader_s_function_raises_is_the_reason(error, words):
+    assert str(check("weighted_softmax_td.kernel", raising(error))) == f"✗ Not yet: your function raised {words}"
+
+
+def test_a_right_real_part_is_not_enough():
+    def tilted(a, b, c, g):
+        return 1 + a - b * (1 + g) + g * c + 3j
+
+    assert "should be real numbers" in str(check("weighted_softmax_td.third_eigenvalue", tilted))
+
+
+@pytest.mark.parametrize(
+    "result", [None, "overflow", [[1], [1, 2]], Hostile()], ids=["None", "text", "ragged", "hostile"]
+)
+def test_a_kernel_must_be_numbers_at_large_scores_too(result):
+    def kernel(scores, counts):
+        return late_mask(scores, counts) if np.abs(scores).max() < 100 else result
+
+    assert "your kernel at scores of 10,000 should" in str(check("weighted_softmax_td.kernel", kernel))
+
+
+def test_a_kernel_holds_no_nan_for_a_source_that_was_never_left():
+    def kernel(scores, counts):
+        weights = late_mask(np.where(counts > 0, scores, -1e300), counts)
+        return np.where(counts > 0, weights, np.nan) if scores[0, 2] == 5000 else weights
+
+    assert "should not notice" in str(check("weighted_softmax_td.kernel", kernel))
+
+
+@pytest.mark.filterwarnings("error")
+def test_checks_do_not_depend_on_the_reader_s_settings():
+    with np.errstate(all="raise"):
+        assert check("weighted_softmax_td.kernel", lambda s, c: late_mask(np.where(c > 0, s, -1e300), c))
+        assert "blow up" in str(check("weighted_softmax_td.faster_steps", np.full(20, 1e200)))
+
+
+@pytest.mark.parametrize("name", [np.array(["a", "b"]), None, 3, Hostile()], ids=["array", "None", "3", "hostile"])
+def test_a_name_is_text(name):
+    with pytest.raises(ValueError, match="name must be one of policy_evaluation"):
+        check(name, 1)
 
 
 def test_an_error_in_the_reader_s_function_is_the_reason():
@@ -153,12 +256,23 @@ WRONG = [
     ("weighted_softmax_td.state_step", step(change=True), "add it to the old values"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: 1.0, "below the"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: 50.0, "smaller scale is enough"),
+    (
+        "weighted_softmax_td.scale_needed",
+        lambda c, n, g: 1000.0,
+        "smaller scale is enough: yours gives a weight of 1.0",
+    ),
+    ("weighted_softmax_td.scale_needed", lambda c, n, g: 1e308, "smaller scale is enough"),
+    ("weighted_softmax_td.scale_needed", lambda c, n, g: -1e308, "weight of 0.0000 on the own state, below"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: np.log((1 + g) / (1 - g) * (n - c) / c), "negative"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1.0, "do not depend on q"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 2 + g + a - b * (1 + g) + g * c, "trace"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 + a - b + g * c, "not an eigenvalue"),
     ("weighted_softmax_td.faster_steps", np.ones(20), "a hundredth"),
     ("weighted_softmax_td.faster_steps", -np.ones(20), "positive"),
+    ("weighted_softmax_td.faster_steps", [0.01] * 20, "too small"),
+    ("weighted_softmax_td.faster_steps", [2.0] * 20, "blow up"),
+    ("weighted_softmax_td.faster_steps", [1e308] * 20, "blow up"),
+    ("weighted_softmax_td.faster_steps", [1e308] + [1e-308] * 19, "blow up"),
     ("weighted_softmax_td.bug", sweep, "still differ"),
 ]
 

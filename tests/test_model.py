@@ -116,6 +116,34 @@ def test_check_refuses_inconsistent_memories(form):
     assert torch.isfinite(model.values(Z)).all()
 
 
+@pytest.mark.parametrize("form", LAYERS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_check_in_half_precision(dtype, form):
+    """A consistent prompt passes the check after rounding to half precision; one that is off does not."""
+    rng = np.random.default_rng(0)
+    Z = build_prompt(rng.normal(size=(6, 2)), rng.normal(size=5), rng.normal(size=6), 0.9)
+    model = SoftmaxICTD.constructed(2, 4, 0.9, form=form, dtype=dtype)
+    exact = SoftmaxICTD.constructed(2, 4, 0.9, form=form).values(Z).detach()
+    values = model.values(Z, check=True).detach()
+    assert values.dtype == dtype
+    # Each of the 4 layers rounds a handful of numbers, the scores among them, to the type's resolution.
+    assert_close(values.double(), exact, 20 * torch.finfo(dtype).eps)
+    Z[rows(2).target, 1] += 0.5
+    with pytest.raises(ValueError, match="Z must hold consistent memories.*column 1"):
+        model.values(Z, check=True)
+
+
+@pytest.mark.parametrize("name", ["value_weights", "score_matrix"])
+def test_broken_parameters_are_named(name):
+    """A model whose training diverged says so, in place of values that are NaN."""
+    model = fresh()
+    with torch.no_grad():
+        getattr(model, name).view(-1)[0] = float("inf")
+    for call in (model, model.values):
+        with pytest.raises(ValueError, match=f"^{name} must be finite"):
+            call(build_prompt(np.ones((3, 2)), [1.0, 2.0]))
+
+
 # ---------------------------------------------------------------------------------------- parameters
 
 

@@ -1,5 +1,8 @@
 """Markov reward processes: values, stationary distributions, sampling, Boyan chains and Gymnasium models."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,6 +67,21 @@ def test_gamma_zero_and_near_one():
     assert_close(1e-9 * late.value(), np.full(6, late.stationary() @ late.reward), 1e-6)
 
 
+@pytest.mark.parametrize("gamma", [0.5, 0.999999, 1 - 1e-9])
+@pytest.mark.parametrize("P", [[[0.3333333] * 3] * 3, [[1 + 9e-7]], np.full((3, 3), np.float32(1 / 3))])
+def test_value_of_rounded_probabilities(P, gamma):
+    """Reward 1 everywhere is worth 1 / (1 - gamma), although the rows that came in miss 1."""
+    value = MRP(P, np.ones(len(P)), gamma).value()
+    # Rounding of I - gamma P is magnified by 1 / (1 - gamma).
+    np.testing.assert_allclose(value * (1 - gamma), 1, rtol=1e-15 / (1 - gamma))
+
+
+def test_value_that_overflows():
+    """Rewards whose discounted sum leaves float64 are refused by name."""
+    with pytest.raises(ValueError, match="reward must be smaller.*overflows; got up to 1e"):
+        MRP([[1.0]], [1e308], 0.99).value()
+
+
 # ---------------------------------------------------------------------------------------- stationary
 
 
@@ -76,6 +94,62 @@ def test_stationary_distribution_of_boyan_chains(n_states, seed):
     assert mu.min() > 0 and mu.sum() == pytest.approx(1, abs=1e-14)
     lazy = (chain.transition + np.eye(n_states)) / 2
     assert_close(np.linalg.matrix_power(lazy, 2**16)[0], mu, 1e-9)
+
+
+@pytest.mark.parametrize("leave, enter", [(1e-18, 1e-18), (1e-12, 3e-12), (1e-300, 2e-300), (0.2, 1e-17)])
+def test_stationary_of_a_nearly_decomposable_chain(leave, enter):
+    """Two states that hardly ever meet: mu = (enter, leave) / (enter + leave), to rounding."""
+    mu = MRP([[1 - leave, leave], [enter, 1 - enter]], [0, 0], 0.9).stationary()
+    np.testing.assert_allclose(mu, np.array([enter, leave]) / (enter + leave), rtol=1e-15)
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-12, 1e-17, 1e-100])
+def test_stationary_of_two_pairs_that_hardly_meet(eps):
+    """Two pairs of states joined by eps: the distribution within a pair is that of the pair alone."""
+    P = np.zeros((4, 4))
+    P[:2, :2], P[2:, 2:] = [[0.5, 0.5], [0.25, 0.75]], [[0.2, 0.8], [0.6, 0.4]]
+    P[0, 2], P[2, 0] = eps, 2 * eps
+    P[0, 1] -= eps
+    P[2, 3] -= 2 * eps
+    # Balance over the cut: mu_0 eps = mu_2 2 eps; within each pair, the cut changes the odds by O(eps).
+    mu = MRP(P, np.zeros(4), 0.9).stationary()
+    pairs = np.array([1, 2, 0.5, 0.5 * 0.8 / 0.6])
+    np.testing.assert_allclose(mu, pairs / pairs.sum(), rtol=10 * eps + 1e-14)
+
+
+def test_stationary_of_a_ring_with_a_slow_edge():
+    """A ring of five whose first state is left with probability eps: mu is proportional to the times spent."""
+    eps = 1e-17
+    P = np.roll(np.eye(5), 1, axis=1)
+    P[0] = [1, eps, 0, 0, 0]
+    mu = MRP(P, np.zeros(5), 0.9).stationary()
+    np.testing.assert_allclose(mu, [1, eps, eps, eps, eps], rtol=1e-14)
+
+
+def test_stationary_with_weights_of_very_different_size():
+    """Odds of 1e-200 per step: what underflows is 0, nothing overflows; what would be undefined is refused."""
+    tiny = 1e-200
+    P = [[1, tiny, 0, 0], [1, 0, tiny, 0], [0, 1, 0, tiny], [0, 0, 1, 0]]
+    assert MRP(P, np.zeros(4), 0.9).stationary().tolist() == [1, tiny, 0, 0]
+    backwards = np.array(P)[::-1, ::-1]
+    assert MRP(backwards, np.zeros(4), 0.9).stationary().tolist() == [0, 0, tiny, 1]
+    # Between 0 and 1 the only way leads through 2, with probability 1e-400.
+    hidden = [[1, 0, tiny], [0, 1, tiny], [tiny, tiny, 1]]
+    np.testing.assert_allclose(MRP(hidden, np.zeros(3), 0.9).stationary(), 1 / 3)
+    lost = [[1, 0, tiny], [0, 1, tiny], [tiny, 1, 0]]
+    with pytest.raises(ValueError, match="transition must have larger probabilities.*1e-200"):
+        MRP(lost, np.zeros(3), 0.9).stationary()
+
+
+@given(st.integers(2, 12), seeds)
+def test_stationary_satisfies_its_equations(n_states, seed):
+    """mu P = mu and the mean of the reward agree with a least-squares solution, for dense random chains."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(n_states, 0.5), n_states) * 0.9 + 0.1 / n_states
+    mu = MRP(P, np.zeros(n_states), 0.9).stationary()
+    equations = np.vstack([(np.eye(n_states) - P).T, np.ones(n_states)])
+    expected = np.linalg.lstsq(equations, np.append(np.zeros(n_states), 1), rcond=None)[0]
+    np.testing.assert_allclose(mu, expected, rtol=1e-10)
 
 
 def test_stationary_of_a_periodic_chain():
@@ -206,6 +280,22 @@ def test_fields_are_read_only_copies():
             setattr(instance, field, 0)
 
 
+COPIES = [copy.copy, copy.deepcopy, lambda instance: pickle.loads(pickle.dumps(instance))]
+
+
+@pytest.mark.parametrize("duplicate", COPIES, ids=["copy", "deepcopy", "pickle"])
+def test_copies_are_read_only_and_equal(duplicate):
+    """copy, deepcopy and pickle give the same numbers, again read-only."""
+    walk = Trajectory([0, 1, 0], [1.0, 2.0])
+    for instance in (walk, MRP([[0.5, 0.5], [1, 0]], [1, 2], 0.5), td.empirical_model(walk, 3)):
+        other = duplicate(instance)
+        assert type(other) is type(instance) and other is not instance
+        for field, value in vars(instance).items():
+            np.testing.assert_array_equal(getattr(other, field), value)
+            if isinstance(value, np.ndarray):
+                assert not getattr(other, field).flags.writeable
+
+
 def test_compared_by_identity():
     """eq=False: comparing arrays field by field would be ambiguous; objects can be dictionary keys."""
     one, two = MRP(np.eye(2), [1, 1], 0.5), MRP(np.eye(2), [1, 1], 0.5)
@@ -218,6 +308,23 @@ def test_rounded_probabilities_are_accepted():
     MRP([[0.3333333, 0.6666667], [0.5000004, 0.5]], np.zeros(2), 0.5)
     with pytest.raises(ValueError, match="row 1 sums to 1.000002"):
         MRP([[1, 0], [0.500002, 0.5]], np.zeros(2), 0.5)
+
+
+@given(st.integers(2, 40), seeds)
+def test_stochastic_rows_stay_as_they_are(n_states, seed):
+    """Rows that sum to 1 up to rounding keep every bit; others sum to 1 afterwards, and keep their proportions."""
+    rng = np.random.default_rng(seed)
+    weights = rng.random((n_states, n_states)) + 1e-3
+    P = weights / weights.sum(axis=1, keepdims=True)
+    mrp = MRP(P, np.zeros(n_states), 0.5, P[0])
+    assert (mrp.transition == P).all() and (mrp.start == P[0]).all()
+    off = P * (1 + rng.uniform(-9e-7, 9e-7, (n_states, 1)))
+    mended = MRP(off, np.zeros(n_states), 0.5, off[0])
+    np.testing.assert_allclose(mended.transition, P, rtol=1e-14)
+    np.testing.assert_allclose(mended.transition.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(mended.start, P[0], rtol=1e-14)
+    again = MRP(mended.transition, np.zeros(n_states), 0.5)
+    assert (again.transition == mended.transition).all()
 
 
 @given(contexts())
@@ -312,6 +419,62 @@ def test_rollout_approaches_the_model(name, options, terminal):
         variance = sum(p * (reward - mrp.reward[s]) ** 2 for p, reward in outcomes) * (s not in terminal)
         error = STANDARD_ERRORS * np.sqrt(variance / model.counts[s])
         assert abs(model.reward[s] - mrp.reward[s]) <= error + 1e-12
+
+
+class Tabular:
+    """An environment that is only a model: two states, one action, the second state ends the episode."""
+
+    def __init__(self, **changes):
+        self.P = {0: {0: [(1.0, 1, 5.0, True)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
+        self.initial_state_distrib = [1.0, 0.0]
+        vars(self).update(changes)
+
+
+def test_gymnasium_outcomes_of_probability_0_are_ignored():
+    """What cannot happen neither ends an episode nor pays."""
+    P = {0: {0: [(1.0, 1, 5.0, False), (0.0, 0, 7.0, True)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
+    mrp = from_gymnasium(Tabular(P=P), [0, 0], 0.9)
+    assert mrp.reward.tolist() == [5, 0] and mrp.transition.tolist() == [[0, 1], [1, 0]]
+    ending = from_gymnasium(Tabular(), [0, 0], 0.9)
+    assert ending.reward.tolist() == [5, 0] and ending.transition.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"P": {}}, ValueError, "a dict P with the keys 0, 1, 2"),
+        ({"P": []}, ValueError, "a dict P with the keys 0, 1, 2"),
+        ({"P": {1: {0: [(1.0, 1, 0.0, False)]}}}, ValueError, "a dict P with the keys.*list of shape \\(1,\\)"),
+        ({"P": {0: {}}}, ValueError, r"a dict P\[0\]"),
+        ({"P": {0: {1: [(1.0, 0, 0.0, False)]}}}, ValueError, r"a dict P\[0\]"),
+        ({"P": {0: {0: [(1, 0, 0, False)]}, 1: {0: [(1, 0, 0, False)], 1: [(1, 0, 0, False)]}}}, ValueError,
+         "same actions.*state 0 has 1, state 1 has 2"),
+        ({"P": {0: {0: [(1.0, -1, 0.0, False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}}, ValueError,
+         r"P\[0\]\[0\]: the next state must be an integer from 0 to 1; got -1"),
+        ({"P": {0: {0: [(1.0, 0, 0.0, False)]}, 1: {0: [(1.0, 2, 0.0, False)]}}}, ValueError,
+         r"P\[1\]\[0\]: the next state must be an integer from 0 to 1; got 2"),
+        ({"P": {0: {0: [(1.0, 0.5, 0.0, False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}}, TypeError,
+         r"P\[0\]\[0\]: the next state must be an integer"),
+        ({"P": {0: {0: [(1.0, 0, float("nan"), False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}}, ValueError,
+         r"P\[0\]\[0\]: the reward"),
+        ({"P": {0: {0: [(1.0, 0, 0.0)]}, 1: {0: [(1.0, 0, 0.0, False)]}}}, ValueError,
+         r"P\[0\]\[0\] must be a list of \(probability, next_state, reward, terminated\)"),
+        ({"P": {0: {0: []}, 1: {0: [(1.0, 0, 0.0, False)]}}}, ValueError, r"P\[0\]\[0\] must not be empty"),
+        ({"P": {0: {0: [(0.9, 0, 0.0, False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}}, ValueError,
+         r"P\[0\]\[0\] must sum to 1; it sums to 0.9"),
+        ({"initial_state_distrib": [1.0]}, ValueError, r"initial_state_distrib must have shape \(2,\)"),
+        ({"initial_state_distrib": [0.5, 0.4]}, ValueError, "initial_state_distrib must sum to 1"),
+    ],
+)  # fmt: skip
+def test_gymnasium_models_are_checked(changes, kind, message):
+    """A model that is none is refused, naming env and the place, before the environment is stepped."""
+    env = Tabular(**changes)
+    for call in (
+        lambda: from_gymnasium(env, [0, 0], 0.9),
+        lambda: rollout_gymnasium(env, [0, 0], 5, np.random.default_rng(0)),
+    ):
+        with pytest.raises(kind, match="^env.*" + message):
+            call()
 
 
 def test_rollout_is_reproducible():

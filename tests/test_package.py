@@ -83,7 +83,10 @@ def test_modules_load_on_first_use():
 
 def test_every_public_module_is_listed():
     """The lazy names are the files of the package."""
-    assert set(ictd.__all__) - {"__version__"} == {module for module in MODULES if not module.startswith("_")}
+    public = {module for module in MODULES if not module.startswith("_")}
+    assert public <= set(dir(ictd))
+    assert set(ictd.__all__) - {"__version__"} <= public
+    assert python("import ictd; print(*ictd.__all__)") == ictd.__all__
 
 
 def test_numpy_half_works_without_torch():
@@ -103,12 +106,57 @@ loops = ictd.reference.weighted_softmax_td_loops(x, trajectory.rewards, 0.9, 5)
 states = ictd.td.weighted_softmax_td_states(trajectory, X, 0.9, 5)
 ictd.prompt.check_memory(ictd.prompt.build_prompt(x, trajectory.rewards, values[-1], 0.9), 0.9)
 print(np.allclose(values, loops), np.allclose(states[:, trajectory.states], values))
+"""
+    assert python(code) == ["True", "True"]
+
+
+@pytest.mark.parametrize(
+    "missing, module, extra",
+    [("torch", "model", "torch"), ("matplotlib", "plots", "plots"), ("ipywidgets", "widgets", "widgets")],
+)
+def test_missing_packages_are_named_with_their_cure(missing, module, extra):
+    """hasattr answers, the error says what to install, and a star import gives all that works."""
+    code = f"""
+import sys
+sys.modules["{missing}"] = None
+import ictd
+print(hasattr(ictd, "{module}"), hasattr(ictd, "td"))
+try:
+    ictd.{module}
+except AttributeError as error:
+    print(error)
+try:
+    import ictd.{module}
+except ModuleNotFoundError as error:
+    print(error.name)
+from ictd import *
+print("{module}" in ictd.__all__, "{module}" in dir(ictd), td.softmax_kernel.__name__)
+"""
+    cure = f"ictd.{module} needs {missing}, which is not installed: pip install 'ictd[{extra}]'"
+    expected = f"False True {cure} {missing} False True softmax_kernel"
+    assert python(code) == expected.split()
+
+
+def test_star_import_gives_all_modules_where_nothing_is_missing():
+    """With every optional package present, ``__all__`` is the full list and each name loads."""
+    for package in ("torch", "matplotlib", "ipywidgets"):
+        pytest.importorskip(package)
+    code = "from ictd import *; import ictd; print(*(n for n in ictd._MODULES if n not in globals()), 'end')"
+    assert python(code) == ["end"]
+
+
+def test_a_broken_package_is_not_called_missing():
+    """A module that is missing inside an installed package is no question of extras."""
+    code = """
+import sys
+sys.modules["ictd._tensors"] = None
+import ictd
 try:
     ictd.model
-except ImportError:
-    print("no model")
+except ModuleNotFoundError as error:
+    print(error.name)
 """
-    assert python(code) == ["True", "True", "no", "model"]
+    assert python(code) == ["ictd._tensors"]
 
 
 @pytest.mark.parametrize("module", ALLOWED)

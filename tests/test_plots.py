@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -136,6 +137,21 @@ def test_identical_when_shown_twice_and_under_other_settings():
         assert matplotlib.rcParams["font.size"] == 17
 
 
+def test_threads_draw_the_same_and_leave_the_settings_alone():
+    before, drawings = dict(matplotlib.rcParams), []
+
+    def draw():
+        drawings.append([plots.svg(figure()) for _ in range(3)])
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawings) == 4 and len({text for texts in drawings for text in texts}) == 1
+    assert dict(matplotlib.rcParams) == before
+
+
 def test_no_global_figure_is_left():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     plots.show(figure(), caption="A caption.", alt=ALT)
@@ -182,10 +198,21 @@ def test_small_text_is_refused(options):
         plots.show(figure(**options), caption="A caption.", alt=ALT)
 
 
-@pytest.mark.parametrize(("height", "width"), [(0, 4), (3, 100), (float("nan"), 4)])
-def test_bad_sizes(height, width):
-    with pytest.raises(ValueError, match="must be between 0.5 and 12 inches, got"):
-        plots.new(height, width=width)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"height": 0}, "height in inches must be in [0.5, 12]; got 0"),
+        ({"height": float("nan")}, "height in inches must be in [0.5, 12]; got nan"),
+        ({"height": "3"}, "height in inches must be a number in [0.5, 12]; got '3'"),
+        ({"width": 100}, "width in inches must be in [0.5, 12]; got 100"),
+        ({"width": None}, "width in inches must be a number in [0.5, 12]; got None"),
+        ({"rows": 0}, "rows must be an integer of at least 1; got 0"),
+        ({"columns": 1.5}, "columns must be an integer of at least 1; got 1.5"),
+    ],
+)
+def test_bad_sizes(options, message):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        plots.new(**options)
 
 
 def test_nothing_sticks_out():
@@ -291,23 +318,60 @@ def test_roles_differ_without_colour():
         (lambda ax: plots.line(ax, [1, 2], [1]), "equally long, got shapes (2,) and (1,)"),
         (lambda ax: plots.line(ax, [1, 2], [1, 2], low=[0, 1]), "low and high must be given together"),
         (lambda ax: plots.line(ax, [1, 2], [1, 2], role="blue"), "role must be one of estimate, reference"),
-        (lambda ax: plots.bars(ax, [[1, 2]]), "values must be one-dimensional and equally long, got shapes [(1, 2)]"),
-        (lambda ax: plots.bars(ax, {"a": [1], "b": [1, 2]}), "equally long, got shapes [(1,), (2,)]"),
-        (lambda ax: plots.bars(ax, {}), "values must be one-dimensional and equally long, got shapes []"),
+        (lambda ax: plots.bars(ax, [[1, 2]]), "values must have shape (S,); got shape (1, 2)"),
+        (lambda ax: plots.bars(ax, {"a": [1], "b": [1, 2]}), "equally long arrays, got shapes [(1,), (2,)]"),
+        (lambda ax: plots.bars(ax, {}), "values must hold equally long arrays, got shapes []"),
         (lambda ax: plots.bars(ax, {"a": [1], "b": [2]}, roles=["other"]), "for each of the 2 quantities, got 1"),
         (lambda ax: plots.bars(ax, [1, 2], ["x"]), "labels must have 2 entries, got 1"),
         (lambda ax: plots.legend(ax), "legend needs at least one line or bar with a label"),
-        (lambda ax: plots.matrix(ax, [1, 2]), "M must have two non-empty dimensions, got shape (2,)"),
+        (lambda ax: plots.matrix(ax, [1, 2]), "M must have shape (R, C); got shape (2,)"),
         (lambda ax: plots.matrix(ax, [[np.nan]]), "M has no finite value"),
         (lambda ax: plots.matrix(ax, [[1.0]], limits=(1, 1)), "limits must be increasing, got (1, 1)"),
         (lambda ax: plots.matrix(ax, [[1.0]], column_labels=["a", "b"]), "column_labels must have 1 entries, got 2"),
         (lambda ax: plots.chain(ax, [[1.0, 0.0]]), "transition must be square, got shape (1, 2)"),
         (lambda ax: plots.chain(ax, [[-1.0]]), "transition must hold probabilities"),
-        (lambda ax: plots.chain(ax, [[1.0]], layout="tree"), "layout must be \"circle\" or \"line\", got 'tree'"),
+        (lambda ax: plots.chain(ax, [[1.0]], layout="tree"), "layout must be one of 'circle', 'line'; got 'tree'"),
+        (lambda ax: plots.chain(ax, [[1.0]], layout=["line"]), "layout must be one of 'circle', 'line'; got a list"),
+        (lambda ax: plots.chain(ax, [[10.0]]), "transition must hold probabilities, got an entry outside [0, 1]"),
+        (lambda ax: plots.chain(ax, [[np.nan]]), "transition must be finite"),
+        (lambda ax: plots.chain(ax, np.full((23, 23), 1 / 23)), "at most 500 positive entries, got 529"),
+        (lambda ax: plots.chain(ax, [[1.0]], digits=-1), "digits must be an integer from 0 to 15; got -1"),
+        (lambda ax: plots.line(None, [1], [1]), "ax must be of type Axes; got None"),
+        (lambda ax: plots.bars(ax.figure, [1]), "ax must be of type Axes; got <Figure"),
+        (lambda ax: plots.matrix(np.array([ax, ax]), [[1]]), "ax must be of type Axes; got a ndarray of shape (2,)"),
+        (lambda ax: plots.chain(None, [[1]]), "ax must be of type Axes; got None"),
+        (lambda ax: plots.legend(None), "ax must be of type Axes; got None"),
+        (
+            lambda ax: plots.line(ax, [[1], [1, 2]], [1, 2]),
+            "x must be an array of real numbers of shape (n,); got a list",
+        ),
+        (lambda ax: plots.line(ax, [1, 2], [1j, 2]), "y must be an array of real numbers of shape (n,); got a list"),
+        (lambda ax: plots.line(ax, [1, 2], [None, 2]), "y must be an array of real numbers"),
+        (lambda ax: plots.line(ax, [1, 2], [1e308, 2]), "y must hold numbers of at most 1e+300 in size"),
+        (lambda ax: plots.line(ax, [1, 2], [1, 2], role=[]), "role must be one of estimate, reference"),
+        (lambda ax: plots.line(ax, [1, 2], [1, 2], low=[0], high=[3, 4]), "low must have shape (2,); got shape (1,)"),
+        (lambda ax: plots.line(ax, [1, 2], [1, 2], low=[0, 1], high="ab"), "high must be an array of real numbers"),
+        (lambda ax: plots.bars(ax, [1j]), "values must be an array of real numbers of shape (S,)"),
+        (lambda ax: plots.bars(ax, [1], 5), "labels must be a sequence of 1 texts, got 5"),
+        (lambda ax: plots.bars(ax, [1], roles=5), "roles must be a list of roles, got 5"),
+        (
+            lambda ax: (plots.line(ax, [1], [1], label="a"), plots.legend(ax, 0)),
+            "columns must be an integer of at least 1",
+        ),
+        (lambda ax: plots.matrix(ax, [[1j]]), "M must be an array of real numbers of shape (R, C)"),
+        (lambda ax: plots.matrix(ax, np.eye(151)), "M must have at most 150 rows and columns, got shape (151, 151)"),
+        (lambda ax: plots.matrix(ax, [[1]], limits=5), "limits must have shape (2,); got shape ()"),
+        (lambda ax: plots.matrix(ax, [[1]], limits=(0, np.inf)), "limits must be finite; entry (1,) is inf"),
+        (lambda ax: plots.matrix(ax, [[1.5]], digits=-1), "digits must be an integer from 0 to 15; got -1"),
+        (lambda ax: plots.svg(None), "fig must be of type Figure; got None"),
+        (lambda ax: plots.svg(ax.figure, alt=5), "alt must be of type str; got 5"),
+        (lambda ax: plots.svg(ax.figure, digits="a"), "digits must be an integer from 0 to 15; got 'a'"),
+        (lambda ax: plots.show(ax.figure, caption="A\x00", alt=ALT), "caption must hold no control characters"),
+        (lambda ax: plots.show(ax.figure, caption="A", alt=ALT + "\ud800"), "alt must hold no control characters"),
     ],
 )
 def test_bad_arguments(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         call(plots.new()[1])
 
 
@@ -400,6 +464,19 @@ def test_chain_draws_each_transition_once(layout):
         inside = [plots._bezier(curve, u) for u in np.linspace(0.05, 0.95, 19)]
         assert all(np.linalg.norm(point - place[state]) > 1 for point in inside for state in (s, t))
         assert min(np.linalg.norm(point - spot) for point in inside) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("probability", "digits", "text"),
+    [
+        (0.25, 2, "0.25"), (0.5, 2, "0.5"), (1, 2, "1"), (0.001, 2, "<0.01"), (0.004, 1, "<0.1"), (0.5, 0, "<1"),
+        (0.7, 0, "1"), (1, 0, "1"), (0.001, 3, "0.001"), (1e-9, 2, "<0.01"),
+    ],
+)  # fmt: skip
+def test_no_arrow_is_drawn_with_probability_0(probability, digits, text):
+    ax = plots.new()[1]
+    plots.chain(ax, [[0, probability], [0, 0]], ["a", "b"], digits=digits)
+    assert [label.get_text() for label in ax.texts] == [text, "a", "b"]
 
 
 def test_chain_of_one_state_and_without_numbers():

@@ -100,6 +100,37 @@ def test_check_memory_names_the_column():
     assert check_memory(Z, 0.5, tolerance=0.3) == pytest.approx(0.25)
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 2**-8), (torch.bfloat16, 2**-5)])
+def test_check_memory_in_half_precision(dtype, tolerance):
+    """A rounded prompt passes; an offset above 4 times the resolution of the type does not."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        Z = torch.from_numpy(build_prompt(np.ones((6, 2)), np.ones(5), rng.normal(size=6), 0.9)).to(dtype)
+        assert check_memory(Z, 0.9) < tolerance / 2
+    Z = torch.from_numpy(build_prompt(np.ones((3, 1)), np.ones(2), [0, 1, 1], 0.5)).to(dtype)
+    Z[-2, 0] += 0.75 * tolerance
+    assert check_memory(Z, 0.5) == 0.75 * tolerance
+    Z[-2, 0] += 0.75 * tolerance
+    with pytest.raises(ValueError, match="column 0"):
+        check_memory(Z, 0.5)
+
+
+def test_tensors_that_are_views():
+    """Tensors that are lazily negated or conjugated are read with their values."""
+    Z = build_prompt(np.ones((3, 1)), np.ones(2), [0, 1, 1], 0.5)
+    negated = torch.complex(torch.zeros(Z.shape, dtype=torch.float64), torch.from_numpy(-Z)).conj().imag
+    assert negated.is_neg()
+    assert check_memory(negated, 0.5) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("convert", [lambda Z: Z.to("meta"), torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+def test_tensors_without_dense_data_are_refused(convert):
+    """What holds no dense data is refused by name."""
+    with pytest.raises(TypeError, match="^Z must be an array.*dense CPU tensor with data"):
+        check_memory(convert(torch.ones(5, 4)), 0.9)
+
+
 def test_check_memory_tolerance_follows_size_and_type():
     """The offset counts relative to max(1, largest value); 1e-10 in float64, 1e-5 in float32."""
     big = build_prompt(np.ones((3, 1)), np.ones(2), [0, 1e6, 1e6], 0.5)

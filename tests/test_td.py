@@ -1,5 +1,7 @@
 """Weighted softmax TD: its forms agree, and the theory of its fixed point, rate and limits holds."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -117,6 +119,44 @@ def test_zero_steps_return_the_start():
 
 
 # --------------------------------------------------------------------------------------- the kernel
+
+
+@pytest.mark.parametrize(
+    "score, expected",
+    [
+        (td.inner_product_score(2.0), [[10, 22], [22, 50]]),
+        (td.bilinear_score([[0, 1], [0, 0]]), [[2, 6], [4, 12]]),
+        (td.tabular_score(), [[0, -np.inf], [-np.inf, 0]]),
+    ],
+)
+def test_scores_take_lists(score, expected):
+    """A score that is called directly takes lists as well as arrays; by hand for (1, 2) and (3, 4)."""
+    x = [[1, 2], [3, 4]]
+    assert score(x, x).tolist() == score(np.array(x), np.array(x)).tolist() == expected
+
+
+@pytest.mark.filterwarnings("error")
+def test_extreme_scores_give_exact_weights_in_silence():
+    """Neither scores at the ends of float64 nor sharp kernels warn, also where NumPy is told to raise."""
+    rows = np.array([[1e308, -1e308], [-1e308, 1e308], [0.0, -np.inf]])
+    with np.errstate(all="raise"):
+        kernel = td.softmax_kernel(np.ones((3, 1)), np.ones((2, 1)), lambda q, s: rows)
+        sharp = td.softmax_kernel(50 * np.eye(3), 50 * np.eye(3))
+    assert kernel.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert (sharp == np.eye(3)).all()
+
+
+def test_any_callable_of_two_arguments_is_a_score():
+    """Partial functions, methods, ufuncs-like C functions and instances with __call__."""
+
+    class Score:
+        def __call__(self, queries, sources, scale=1.0):
+            return scale * (queries @ sources.T)
+
+    x = np.random.default_rng(0).normal(size=(4, 2))
+    expected = td.softmax_kernel(x, x)
+    for score in (Score(), functools.partial(Score(), scale=1.0), np.inner, lambda *both: both[0] @ both[1].T):
+        np.testing.assert_allclose(td.softmax_kernel(x, x, score), expected, rtol=1e-14)
 
 
 @given(contexts(), seeds)

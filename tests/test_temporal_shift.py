@@ -136,6 +136,23 @@ def test_the_old_target_memory_gets_no_direct_gradient():
     assert_close(Z.grad[4], np.array([1, 1.9, 1.9, 1.9, 1.9]), 1e-12)
 
 
+def test_all_leading_dimensions_broadcast_together():
+    """One V per row and one A per column of a 2 x 3 batch of prompts, from one prompt for all."""
+    Z, V, A = tensors(*random_arrays(0, 3, 5))
+    Vs, As = torch.stack([V, 2 * V])[:, None], torch.stack([A, 2 * A, 3 * A])
+    batch = TSMLayer(Vs, As, 0.9)(Z)
+    for i, j in np.ndindex(2, 3):
+        assert_close(batch[i, j], TSMLayer(Vs[i, 0], As[j], 0.9)(Z), 1e-14)
+
+
+def test_only_parameters_train():
+    """A Parameter is trained, a plain tensor with requires_grad is a buffer."""
+    V, A = tensors(*random_arrays(0, 3, 5)[1:])
+    layer = TSMLayer(torch.nn.Parameter(V), A.requires_grad_(), 0.9)
+    assert [name for name, _ in layer.named_parameters()] == ["V"]
+    assert [name for name, _ in layer.named_buffers()] == ["A"]
+
+
 def test_batch_is_a_loop_over_prompts():
     """Leading dimensions of Z, and one V and A per prompt."""
     Z, V, A = tensors(*random_arrays(0, 3, 5, batch=(4,)))

@@ -1,9 +1,34 @@
 """`ictd verify` holds on random instances, and fails when something is broken."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from ictd import td, verify
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("raise OSError('no such\\nlibrary')", "does not work here (OSError: no such library)"),
+        ("raise ImportError('DLL')", "does not work here (ImportError: DLL)"),
+        ("raise ModuleNotFoundError('No module', name='sympy')", "does not work here (No module)"),
+        ("", "does not work here (AttributeError: module 'torch' has no attribute 'nn')"),
+    ],
+)
+def test_a_broken_torch_is_skipped(source, words, tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert verify.torch_problem() == words and not verify.has_torch()
+    skipped = {result.claim for result in verify.run(1) if result.status == "skipped"}
+    assert skipped == {claim for claim in verify.CLAIMS if claim.needs_torch}
+
+
+def test_a_missing_torch_is_skipped(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert verify.torch_problem() == "is not installed"
 
 
 def outcome(results):

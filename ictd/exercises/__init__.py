@@ -65,7 +65,8 @@ def check(name, answer):
     if answer is ...:
         return Verdict(OPEN, "No answer yet: put yours in place of the dots and run the cell again.")
     try:
-        praise = exercise(answer)
+        with np.errstate(all="ignore"):
+            praise = exercise(answer)
     except NotYet as reason:
         return Verdict(WRONG, f"Not yet: {reason}")
     return Verdict(RIGHT, f"Right. {praise}" if praise else "Right.")
@@ -83,8 +84,8 @@ def _chapter(chapter):
 
 def _find(name):
     known = names()
-    if name not in known:
-        raise ValueError(f"name must be one of {', '.join(known)}; got {_checks.describe(name)}")
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"name must be one of {', '.join(known)}; got {_described(name)}")
     chapter, exercise = name.split(".")
     return _chapter(chapter)[exercise]
 
@@ -92,26 +93,35 @@ def _find(name):
 # ------------------------------------------------------------- what several exercises ask of an answer
 
 
-def numbers(answer, shape, what="your answer"):
-    """The answer as an array of finite numbers of a given shape."""
+def numbers(answer, shape, what="your answer", finite=True):
+    """The answer as an array of real numbers of a given shape; ``finite=False`` lets NaN and infinity pass."""
     try:
-        result = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise NotYet(f"{what} should be numbers; it is {_checks.describe(answer)}.") from None
+        result = np.asarray(answer)
+        if np.ma.is_masked(answer) or result.dtype.kind not in "fiubO":  # objects may be fractions
+            raise TypeError
+        result = result.astype(np.float64)
+    except Exception:  # whatever the reader's object raises, it is no array of numbers
+        raise NotYet(f"{what} should be real numbers; it is {_described(answer)}.") from None
     expect(result.shape == shape, f"{what} should have shape {shape}; it has shape {result.shape}.")
-    expect(np.isfinite(result).all(), f"{what} holds NaN or infinity.")
+    expect(not finite or np.isfinite(result).all(), f"{what} holds NaN or infinity.")
     return result
+
+
+def _described(answer):
+    try:
+        return _checks.describe(answer)
+    except Exception:
+        return f"of type {type(answer).__name__}"
 
 
 def call(function, *arguments):
     """The result of the reader's function, which must leave its arguments as they are."""
-    expect(callable(function), f"your answer should be a function; it is {_checks.describe(function)}.")
+    expect(callable(function), f"your answer should be a function; it is {_described(function)}.")
     copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
     try:
-        with np.errstate(all="ignore"):
-            result = function(*copies)
-    except Exception as error:  # whatever the reader's code raises is the reason
-        raise NotYet(f"your function raised {type(error).__name__}: {error}") from None
+        result = function(*copies)
+    except (Exception, SystemExit) as error:  # whatever the reader's code raises is the reason
+        raise NotYet(f"your function raised {type(error).__name__}{_message(error)}") from None
     for place, (copy, argument) in enumerate(zip(copies, arguments), start=1):
         if isinstance(copy, np.ndarray) and not np.array_equal(copy, argument, equal_nan=True):
             raise NotYet(
@@ -119,6 +129,13 @@ def call(function, *arguments):
                 f"Work on a copy."
             )
     return result
+
+
+def _message(error):
+    try:
+        return f": {error}" if str(error) else ""
+    except Exception:
+        return ""
 
 
 def close(answer, right, tolerance=1e-9):
