@@ -35,7 +35,7 @@ WORST_CONDITION = 1e10
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(_checks.ReadOnly):
     """A value per state and what is known about it.
 
     Attributes

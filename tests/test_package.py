@@ -18,7 +18,8 @@ MODULES = sorted(FILES)
 # What each module of the core may import from the package: a module of the core never needs a later one.
 ALLOWED = {
     "_checks": set(),
-    "mrp": {"_checks"},
+    "_gymnasium": {"_checks"},
+    "mrp": {"_checks", "_gymnasium"},
     "features": {"_checks"},
     "td": {"_checks", "mrp"},
     "reference": set(),
