@@ -10,8 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-import ictd
-from ictd import _checks
+# Matrices are small here: several threads would mostly wait for each other. Before NumPy and torch are loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import ictd  # noqa: E402
+from ictd import _checks  # noqa: E402
 
 EVALUATE_HELP = """\
 Run weighted softmax TD (step size 1, from values 0) on a trajectory of your own and print a value per state

@@ -3,8 +3,11 @@
 import os
 import shutil
 
-import pytest
-from book_site import SITE
+# Small matrices: threads would only wait for each other. Before NumPy and torch are loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+from book_site import SITE  # noqa: E402
 
 REQUIRED = os.environ.get("ICTD_REQUIRE_BROWSER") == "1"
 SKIPPED = pytest.StashKey[set]()
