@@ -60,7 +60,7 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
   function boxWideFormulas() {
     for (const formula of document.querySelectorAll(".bd-article mjx-container")) {
       if (formula.getAttribute("display") !== "true") {
-        formula.classList.remove("ictd-wide");
+        formula.classList.remove("ictd-wide", "ictd-more");
         const room = formula.parentElement.closest("p, li, td, th, dd, figcaption, div")?.clientWidth;
         if (room && formula.getBoundingClientRect().width > room) formula.classList.add("ictd-wide");
         else continue;

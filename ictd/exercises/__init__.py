@@ -94,7 +94,10 @@ def _find(name):
 
 
 def numbers(answer, shape, what="your answer", finite=True):
-    """The answer as an array of real numbers of a given shape; ``finite=False`` lets NaN and infinity pass."""
+    """The answer as an array of real numbers of a given shape; ``finite=False`` lets NaN and infinity pass.
+
+    A text in ``shape``, such as "S", stands for any length.
+    """
     try:
         result = np.asarray(answer)
         if np.ma.is_masked(answer) or result.dtype.kind not in "fiubO":  # objects may be fractions
@@ -102,7 +105,11 @@ def numbers(answer, shape, what="your answer", finite=True):
         result = result.astype(np.float64)
     except Exception:  # whatever the reader's object raises, it is no array of numbers
         raise NotYet(f"{what} should be real numbers; it is {_described(answer)}.") from None
-    expect(result.shape == shape, f"{what} should have shape {shape}; it has shape {result.shape}.")
+    fits = len(result.shape) == len(shape) and all(
+        isinstance(want, str) or want == have for want, have in zip(shape, result.shape)
+    )
+    wanted = repr(shape).replace("'", "")
+    expect(fits, f"{what} should have shape {wanted}; it has shape {result.shape}.")
     expect(not finite or np.isfinite(result).all(), f"{what} holds NaN or infinity.")
     return result
 

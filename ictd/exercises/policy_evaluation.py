@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ictd import mrp
+from ictd import mrp, td
 from ictd.exercises import NotYet, call, close, expect, numbers
 
 
@@ -112,4 +112,106 @@ def batch_td(answer):
     return "With many passes it settles where every state's mean error is 0."
 
 
-EXERCISES = {"circle": circle, "batch_td": batch_td}
+def bonus(answer):
+    """A function (values, c, gamma) -> values after every reward was raised by c."""
+    rng = np.random.default_rng(5)
+    for gamma in (0.6, 0.9, 0.0):
+        process, c = mrp.boyan_chain(4, gamma, rng), rng.uniform(0.5, 2)
+        old = process.value()
+        right = mrp.MRP(process.transition, process.reward + c, gamma).value()
+        result = numbers(call(answer, old, c, gamma), (4,), "your values of 4 states")
+        setting = f"at gamma = {gamma}"
+        expect(gamma == 0 or not close(result, old + c), f"{setting} you count only the first of the extra rewards.")
+        expect(
+            gamma == 0 or not close(result, old + c * gamma / (1 - gamma)),
+            f"{setting} the first extra reward is paid at once; yours is discounted already.",
+        )
+        expect(not close(result, np.full(4, c / (1 - gamma))), f"{setting} this is the change; add it to the values.")
+        expect(close(result, right), f"{setting} your values are off by up to {np.abs(result - right).max():.3g}.")
+
+
+def first_visit(answer):
+    """A function (states, rewards, gamma, n_states) -> first-visit Monte Carlo values."""
+    rng, gamma = np.random.default_rng(7), 0.8
+    process = mrp.boyan_chain(5, gamma, rng)
+    for n in (30, 4):
+        walk = process.sample(n, rng, start_state=0)
+        returns = np.zeros(n + 1)
+        for k in reversed(range(n)):
+            returns[k] = walk.rewards[k] + gamma * returns[k + 1]
+        visits = [np.flatnonzero(walk.states[:-1] == s) for s in range(5)]
+        left = np.array([v.size > 0 for v in visits])
+        first = np.array([returns[v[0]] for v in visits if v.size])
+        result = numbers(
+            call(answer, walk.states, walk.rewards, gamma, 5), (5,), "your values of 5 states", finite=False
+        )
+        setting = f"on a walk of {n} transitions"
+        expect(np.isfinite(result[left]).all(), f"{setting} a state that was left has no finite value.")
+        expect(np.isnan(result[~left]).all(), f"{setting} a state that was never left should get NaN.")
+        found = result[left]
+        if close(found, first):
+            continue
+        mean = np.array([returns[v].mean() for v in visits if v.size])
+        last = np.array([returns[v[-1]] for v in visits if v.size])
+        only = np.array([walk.rewards[v[0]] for v in visits if v.size])
+        expect(not close(found, mean), f"{setting} you average over all visits; only the first counts.")
+        expect(not close(found, last), f"{setting} you keep the last visit of each state instead of the first.")
+        expect(not close(found, only), f"{setting} you count only the first reward after the visit.")
+        raise NotYet(f"{setting} your values are off: the return of a visit adds up all later rewards, discounted.")
+
+
+def hidden(answer):
+    """(transition, reward, labels): the certainty equivalence of the labels is wrong by more than 1/2."""
+    if not (isinstance(answer, (tuple, list)) and len(answer) == 3):
+        numbers(answer, (), "your example")
+        raise NotYet("your example should be three things: (transition, reward, labels).")
+    transition = numbers(answer[0], ("S", "S"), "your transition matrix")
+    n_states = len(transition)
+    expect(
+        transition.shape == (n_states, n_states) and 1 < n_states <= 6,
+        "the transition matrix should be square, for at most six states.",
+    )
+    reward = numbers(answer[1], (n_states,), "your rewards")
+    labels = numbers(answer[2], (n_states,), "your labels").astype(int)
+    expect((np.abs(reward) <= 1).all(), "rewards should lie in [-1, 1].")
+    names = np.unique(labels)
+    expect(len(names) < n_states, "no two states share a label, so nothing is hidden.")
+    try:
+        process = mrp.MRP(transition, reward, 0.9)
+        weights = process.stationary()
+    except (TypeError, ValueError) as error:
+        raise NotYet(f"this is no process with one stationary distribution: {error}") from None
+    expect((weights > 1e-6).all(), "some state is (almost) never visited in the long run; then its label says little.")
+    member = (labels == names[:, None]) * weights
+    member = member / member.sum(axis=1, keepdims=True)  # each label's distribution over its states
+    true = member @ process.value()
+    of_labels = mrp.MRP(member @ transition @ (labels[:, None] == names), member @ reward, 0.9).value()
+    gap = np.abs(true - of_labels).max()
+    expect(gap > 0.5, f"the largest difference between the two values of a label is {gap:.2f}; it should exceed 0.5.")
+    return f"The model of the labels is off by {gap:.2f}, however long the walk."
+
+
+def bug(answer):
+    """A mended `suspect(states, rewards, gamma, n_states)`."""
+    rng = np.random.default_rng(9)
+    process = mrp.boyan_chain(5, 0.8, rng)
+    walk = process.sample(200, rng)
+    right = td.certainty_equivalence(td.empirical_model(walk, 5), 0.8)
+    result = numbers(call(answer, walk.states, walk.rewards, 0.8, 5), (5,), "your values of 5 states")
+    if close(result, right):
+        return "Rows that sum to 1 give the future its full weight."
+    reward = td.empirical_model(walk, 5).reward
+    expect(
+        np.abs(result - reward).max() >= np.abs(right - reward).max() / 2, "the values still stay close to the rewards."
+    )
+    raise NotYet(f"your values are off by up to {np.abs(result - right).max():.3g}.")
+
+
+EXERCISES = {
+    "circle": circle,
+    "batch_td": batch_td,
+    "bonus": bonus,
+    "first_visit": first_visit,
+    "hidden": hidden,
+    "bug": bug,
+}

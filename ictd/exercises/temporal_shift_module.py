@@ -1,0 +1,431 @@
+"""Exercises of the chapter on the temporal shift module.
+
+PyTorch is loaded by the exercises that need it, so that ``check`` runs where it is missing.
+"""
+
+import numpy as np
+
+from ictd import features, mrp, td
+from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.prompt import build_prompt, memory_offset, rows
+
+# ------------------------------------------------------------------------------------- plain NumPy layers
+
+
+def _weights(Z, A, masked=True, axis=0):
+    scores = Z.T @ A @ Z
+    if masked:
+        scores[-1] = -np.inf
+    weights = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return weights / weights.sum(axis=axis, keepdims=True)
+
+
+def _shift(row):
+    return np.append(row[1:], 0.0)
+
+
+def _tsm(Z, V, A, gamma):
+    new = Z + V @ Z @ _weights(Z, A)
+    new[-2] = gamma * _shift(new[-1])
+    return new
+
+
+def _constructed(d):
+    V, A = np.zeros((2, d + 3, d + 3))
+    V[-1, -3:] = 1, 1, -1
+    A[:d, :d] = np.eye(d)
+    return V, A
+
+
+def _random(rng, d=3, n=5):
+    Z = rng.normal(size=(d + 3, n + 1))
+    V, A = 0.5 * rng.normal(size=(2, d + 3, d + 3))
+    return Z, V, A
+
+
+def _difference(answer, right):
+    """Rows and columns, counted from 0, in which two prompts differ."""
+    apart = np.abs(answer - right) > 1e-9 * max(1.0, np.abs(right).max())
+    return np.flatnonzero(apart.any(axis=1)), np.flatnonzero(apart.any(axis=0))
+
+
+# ------------------------------------------------------------------------------------------ on paper
+
+
+def bribe(answer):
+    """[values, targets of the TSM, targets of the dual head] after one layer with 4 in B's target memory."""
+    answer = numbers(answer, (3, 4))
+    td_errors = np.array([4.0, 4.0, 8.0])
+    kernel = np.array([[2, 1, 1], [1, 2, 1], [1, 1, 2], [2, 1, 1]]) / 4
+    values = kernel @ td_errors
+    tsm = 0.5 * _shift(values)
+    dual = tsm + [0, 4, 0, 0]
+    if close(answer, np.array([values, tsm, dual])):
+        return "One form has forgotten the bribe already; the other will be paid it again."
+    found, targets, kept = answer
+    expect(
+        not close(found, kernel @ [4.0, 0.0, 8.0]),
+        "you left the target memory out of the TD errors: they are reward + target memory - value memory.",
+    )
+    expect(
+        not close(found, kernel @ [4.0, 2.0, 8.0]),
+        "the target memory holds a discounted value already; do not multiply it by gamma again.",
+    )
+    expect(not close(found, td_errors.sum() / 3 * np.ones(4)), "the own transition has a double weight.")
+    expect(
+        close(found, values),
+        "the values are not right. Write down the three TD errors; each state takes half of the error of its own "
+        "transition and a quarter of each other one.",
+    )
+    expect(not close(targets, 0.5 * values), "the values are right; the target memory belongs to the next column.")
+    expect(
+        not close(targets, 0.5 * np.roll(values, 1)) and not close(targets, 0.5 * np.append(0, values[:-1])),
+        "the values are right; the shift goes in the other direction.",
+    )
+    expect(
+        not close(targets, 0.5 * np.roll(values, -1)),
+        "the values are right; the last column has no next one, so its target memory is 0.",
+    )
+    expect(not close(targets, _shift(values)), "the values are right; the targets of the TSM lack the discount.")
+    expect(not close(targets, dual), "the TSM erases the old target memory before it writes.")
+    expect(close(targets, tsm), "the values are right, the targets of the TSM are not.")
+    expect(not close(kept, tsm), "the dual head does not erase: it adds to what was in the target memory.")
+    raise NotYet("the dual head adds gamma times the change of the next column's value; its row is not right yet.")
+
+
+# ------------------------------------------------------------------------------------ from an empty file
+
+
+def layer(answer):
+    """A function (Z, V, A, gamma) -> Z of the next layer, NumPy arrays."""
+    rng, gamma = np.random.default_rng(31), 0.8
+    for d, n in [(3, 5), (1, 1), (2, 8)]:
+        Z, V, A = _random(rng, d, n)
+        what = f"your layer for d = {d} and n = {n}"
+        result = numbers(call(answer, Z, V, A, gamma), Z.shape, what)
+        right = _tsm(Z, V, A, gamma)
+        if close(result, right):
+            continue
+
+        def variant(weights, Y=None):
+            Y = Z + V @ Z @ weights if Y is None else Y
+            Y = Y.copy()
+            Y[-2] = gamma * _shift(Y[-1])
+            return Y
+
+        head = Z + V @ Z @ _weights(Z, A)
+
+        def targets(row, base=0.0):
+            changed = head.copy()
+            changed[-2] = base + row
+            return changed
+
+        mistakes = {
+            "the last column takes part as a source; mask it.": variant(_weights(Z, A, masked=False)),
+            "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].": variant(_weights(Z, A.T)),
+            "the weights of a column should sum to 1; your softmax runs over the wrong axis.": variant(
+                _weights(Z, A, masked=False, axis=1)
+            ),
+            "you left out the residual: the head's output is added to Z.": variant(None, V @ Z @ _weights(Z, A)),
+            "the shift is missing: this is Y.": head,
+            "the old target memory is still there; erase it first.": targets(gamma * _shift(head[-1]), head[-2]),
+            "the target memory is not written, just erased.": targets(0.0),
+            "the shift reads Z; it should read what the head has written.": targets(gamma * _shift(Z[-1])),
+            "the discount is missing in the shift.": targets(_shift(head[-1])),
+            "the last column has no next one: its target memory should be 0.": targets(gamma * np.roll(head[-1], -1)),
+            "the shift goes in the wrong direction.": targets(gamma * np.append(0.0, head[-1, :-1])),
+        }
+        for reason, wrong in mistakes.items():
+            expect(not close(result, wrong), reason)
+        apart, columns = _difference(result, right)
+        if (apart == d + 1).all():
+            raise NotYet(f"only the target memory is off, in columns {columns.tolist()} of 0..{n} ({what}).")
+        raise NotYet(f"{what} is off in rows {apart.tolist()}, counted from 0: check the head before the shift.")
+    Z, V, A = _random(rng)
+    result = np.asarray(call(answer, Z, V, 1e4 * A, gamma), dtype=np.float64)
+    expect(
+        close(np.nan_to_num(result), _tsm(Z, V, 1e4 * A, gamma)),
+        "large scores overflow: take the largest score of each column away before you exponentiate.",
+    )
+    return "It also stands scores of 10,000."
+
+
+# ---------------------------------------------------------------------------------------- dual limit
+
+
+def dual_limit(answer):
+    """A function (states, rewards, offset, gamma) -> limit of the constructed dual head on the states."""
+    rng, gamma = np.random.default_rng(37), 0.7
+    process = mrp.boyan_chain(4, gamma, rng)
+    trajectory = process.sample(30, rng, start_state=0)
+    states = np.append(trajectory.states, 0)
+    rewards, offset = rng.normal(size=31), rng.normal(size=32)
+    result = numbers(call(answer, states, rewards, offset, gamma), (4,), "your limit for 4 states")
+
+    def value(rewards):
+        return td.certainty_equivalence(td.empirical_model(mrp.Trajectory(states, rewards), 4), gamma)
+
+    plain, right = value(rewards), value(rewards + offset[:-1])
+    if close(result, right):
+        return "The offsets never fade: they are part of the problem that the dual head solves."
+    expect(not close(result, plain), "that is the limit of the TSM; the dual head keeps the offset.")
+    expect(
+        not close(result, value(rewards + offset[1:])),
+        "the offset of column k-1 goes with the reward for leaving that column.",
+    )
+    expect(not close(result, value(rewards - offset[:-1])), "the sign of the offset is wrong.")
+    expect(
+        not close(result, value(rewards + gamma * offset[:-1])),
+        "the offset is compared with a reward, not with a value: do not discount it once more.",
+    )
+    expect(not close(result, right - plain), "that is the bias alone; add the value without an offset.")
+    model = td.empirical_model(mrp.Trajectory(states, rewards + offset[:-1]), 4)
+    reward = td.empirical_model(mrp.Trajectory(states, rewards), 4).reward
+    expect(
+        not close(result, plain + model.reward - reward),
+        "the offset was added once; the dual head pays it at every transition, also at all later ones.",
+    )
+    raise NotYet("which rewards does the dual head evaluate? Your numbers are not the values for those.")
+
+
+# ------------------------------------------------------------------------------------- harmless offset
+
+_HARMLESS_STATES = np.array([0, 1, 0, 2, 1, 0, 1])
+
+
+def harmless(answer):
+    """An offset of 7 columns, 1 in column 2, that no value notices."""
+    offset = numbers(answer, (7,))
+    expect(offset[2] == 1, f"the offset of column 2, the third number, should be 1; yours is {offset[2]:g}.")
+    for state in range(3):
+        columns = np.flatnonzero(_HARMLESS_STATES[:-1] == state)
+        total = offset[columns].sum()
+        if abs(total) > 1e-9:
+            others = [int(c) for c in columns if c != 2] if state == 0 else columns.tolist()
+            reason = (
+                f"the values of the query move: after one layer by {_moved(offset):.2g}. "
+                f"Which other columns have the same weight as column 2, for every query?"
+                if state == 0
+                else f"the columns {others} still move the values, after one layer by {_moved(offset):.2g}."
+            )
+            raise NotYet(reason)
+    visits = _HARMLESS_STATES[:-1] == 0
+    needless = np.flatnonzero((offset != 0) & ~np.append(visits, False))
+    expect(needless.size == 0, f"it does no harm, but column {needless[:1].tolist()} need not be other than 0.")
+    return "Weighted softmax TD sees just the mean of what happens at each state."
+
+
+def _moved(offset):
+    """How far the values move in one layer, for some features."""
+    X = features.gaussian(3, 2, np.random.default_rng(41))
+    x = X[_HARMLESS_STATES]
+    V, A = _constructed(2)
+    plain = build_prompt(x, np.zeros(6))
+    shifted = plain.copy()
+    shifted[-2] += offset
+    return float(np.abs(_tsm(shifted, V, A, 0.9) - _tsm(plain, V, A, 0.9))[-1].max())
+
+
+# -------------------------------------------------------------------------------------------- units
+
+
+def units(answer):
+    """A function (w (3,), w_target (3,), c) -> both triples with the target memory in other units."""
+    rng = np.random.default_rng(43)
+    d, n = 2, 6
+    for c in (-1.0, 2.5, -0.3):
+        w, w_target = rng.normal(size=(2, 3))
+        A, A_target = rng.normal(size=(2, d, d))
+        result = numbers(call(answer, w, w_target, c), (2, 3), "your weights")
+        Z = build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n))
+
+        def memories(first, second):
+            history, current = [], Z
+            for _ in range(4):
+                head = first @ current[-3:] @ _weights(current, _block(A))
+                target = second @ current[-3:] @ _weights(current, _block(A_target))
+                current = current.copy()
+                current[-1] += head
+                current[-2] += _shift(target)
+                history.append(current[-2:])
+            return np.array(history)
+
+        before, after = memories(w, w_target), memories(*result)
+        setting = f"at c = {c:g}"
+        expect(
+            close(after[0, 1], before[0, 1]),
+            f"{setting} the values change in the first layer already, where the target memory is still 0.",
+        )
+        expect(
+            close(after[0, 0], c * before[0, 0]),
+            f"{setting} the target memory after one layer is not c times what it was"
+            + (": it has not changed." if close(after[0, 0], before[0, 0]) else "."),
+        )
+        expect(
+            close(after[1, 1], before[1, 1]),
+            f"{setting} the target memory is right after one layer, but the values of the second layer change: the "
+            "value head reads the new unit.",
+        )
+        expect(
+            close(after[:, 1], before[:, 1]) and close(after[:, 0], c * before[:, 0]),
+            f"{setting} two layers are right and later ones are not: look at what the target head reads from the "
+            "target memory.",
+        )
+    return "The sign flip is the case c = -1."
+
+
+def _block(A):
+    d = len(A)
+    full = np.zeros((d + 3, d + 3))
+    full[:d, :d] = A
+    return full
+
+
+# ------------------------------------------------------------------------------------- lambda memory
+
+
+def _lambda_returns(rewards, values, gamma, lam):
+    """As the weighted mean of n-step returns, cut off at the end: another way than the recursion."""
+    n = len(rewards)
+    result = np.zeros(n)
+    for j in range(n):
+        steps = n - j
+        returns = [
+            sum(gamma**i * rewards[j + i] for i in range(m)) + gamma**m * values[j + m] for m in range(1, steps + 1)
+        ]
+        weights = [(1 - lam) * lam ** (m - 1) for m in range(1, steps)] + [lam ** (steps - 1)]
+        result[j] = np.dot(weights, returns)
+    return result
+
+
+def lambda_memory(answer):
+    """A function (rewards (n,), values (n+1,), gamma, lam) -> target memory (n+1,)."""
+    rng = np.random.default_rng(47)
+    for n, gamma, lam in [(5, 0.9, 0.0), (5, 0.9, 1.0), (8, 0.8, 0.6), (1, 0.5, 0.3)]:
+        rewards, values = rng.normal(size=n), rng.normal(size=n + 1)
+        result = numbers(call(answer, rewards, values, gamma, lam), (n + 1,), f"your target memory for n = {n}")
+        returns = _lambda_returns(rewards, values, gamma, lam)
+        right = np.append(returns - rewards, 0.0)
+        setting = f"for n = {n}, gamma = {gamma} and lambda = {lam}"
+        if close(result, right):
+            continue
+        expect(result[-1] == 0, "the last target memory should be 0: nothing follows there.")
+        expect(
+            not close(result[:-1], returns), "this is the return; the head adds the reward to the target memory itself."
+        )
+        expect(
+            not close(result[:-1], returns - values[:-1]), "this is the error; the head takes the value away itself."
+        )
+        expect(
+            not close(result[:-1], returns - rewards - values[:-1]),
+            "the head takes the value away itself; do not subtract it in the memory.",
+        )
+        expect(
+            lam != 0,
+            f"{setting} the memory should be that of the TSM, gamma times the next value in each column.",
+        )
+        expect(
+            abs(result[-2] - right[-2]) < 1e-9,
+            f"{setting} the last source is off: G_n = v(S_n) is where the recursion starts.",
+        )
+        expect(
+            not close(result, np.append(_lambda_returns(rewards, values, gamma, 1 - lam) - rewards, 0.0)),
+            f"{setting} lambda and 1 - lambda are exchanged.",
+        )
+        off = np.flatnonzero(np.abs(result - right) > 1e-9)
+        raise NotYet(f"{setting} columns {off.tolist()} are off; start from the right and go one column at a time.")
+    return _depth()
+
+
+def _depth():
+    """What one layer with lambda-returns is worth, in layers of the TSM, on one chain."""
+    rng, gamma, lam = np.random.default_rng(53), 0.9, 0.8
+    process = mrp.boyan_chain(6, gamma, rng)
+    trajectory = process.sample(400, rng)
+    model = td.empirical_model(trajectory, 6)
+    kernel = td.state_kernel(model, features.one_hot(6, 3.0))[trajectory.states]
+    sources = trajectory.states[:-1]
+    targets = [lambda v: trajectory.rewards + gamma * v[1:], lambda v: _returns(trajectory.rewards, v, gamma, lam)]
+    needed = []
+    for target in targets:
+        history = [np.zeros(401)]
+        for _ in range(200):
+            v = history[-1]
+            errors = target(v) - v[:-1]
+            sums = np.bincount(sources, weights=errors, minlength=6)
+            history.append(v + kernel @ (sums / np.maximum(model.counts, 1)))
+        distance = np.abs(np.array(history) - history[-1]).max(axis=1)
+        needed.append(int(np.argmax(distance < 0.01 * distance[0])))
+    return (
+        f"On one chain with gamma = 0.9, the distance to the limit falls to a hundredth after {needed[0]} layers of "
+        f"the TSM, and after {needed[1]} with lambda = 0.8."
+    )
+
+
+def _returns(rewards, values, gamma, lam):
+    result, G = np.zeros(len(rewards)), values[-1]
+    for j in range(len(rewards) - 1, -1, -1):
+        result[j] = G = rewards[j] + gamma * ((1 - lam) * values[j + 1] + lam * G)
+    return result
+
+
+# ------------------------------------------------------------------------------------------ bug labs
+
+
+def _mended(answer, n_layers=5):
+    """Check a mended layer on tensors: first on a run from zero, then on one that starts inconsistent."""
+    import torch
+
+    rng, gamma = np.random.default_rng(59), 0.8
+    process = mrp.boyan_chain(4, gamma, rng)
+    trajectory = process.sample(20, rng)
+    start = build_prompt(features.gaussian(4, 3, rng)[trajectory.states], trajectory.rewards)
+    V, A = _constructed(3)
+    tensors = torch.from_numpy(V), torch.from_numpy(A)
+    for begin in ("from memories of 0", "from random memories"):
+        current, Z = start, torch.from_numpy(start.copy())
+        for number in range(1, n_layers + 1):
+            result = call(answer, Z, *tensors, gamma)
+            kind = type(result).__name__
+            expect(isinstance(result, torch.Tensor), f"your function should return a tensor; it returns {kind}.")
+            current = _tsm(current, V, A, gamma)
+            Z = torch.from_numpy(numbers(result.detach().numpy(), current.shape, "your new Z").copy())
+            found = Z.numpy()
+            if not close(found, current):
+                _reason(found, current, gamma, f"{begin}, after layer {number}")
+        start = start.copy()
+        start[rows(3).target :] = rng.normal(size=(2, 21))
+
+
+def _reason(found, right, gamma, setting):
+    apart, _ = _difference(found, right)
+    offset = np.abs(memory_offset(found, gamma)).max()
+    expect(
+        4 not in apart or offset < 1e-9,
+        f"{setting}, the target memory differs from gamma times the next value by up to {offset:.2g}.",
+    )
+    raise NotYet(f"{setting}, the values differ from those of the package.")
+
+
+def bug_grows(answer):
+    """A mended layer whose target memory does not add up."""
+    _mended(answer)
+    return "The target memory holds one value, not a sum of old ones."
+
+
+def bug_late(answer):
+    """A mended layer whose target memory is up to date."""
+    _mended(answer)
+    return "Two layers are two steps again."
+
+
+EXERCISES = {
+    "bribe": bribe,
+    "layer": layer,
+    "dual_limit": dual_limit,
+    "harmless": harmless,
+    "units": units,
+    "lambda_memory": lambda_memory,
+    "bug_grows": bug_grows,
+    "bug_late": bug_late,
+}
