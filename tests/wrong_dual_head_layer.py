@@ -73,7 +73,22 @@ def long_step(size):
     return function
 
 
+def renormalised(Z, V, A):
+    """Softmax over all columns, then the query is taken out and the rest divided by its sum."""
+    weights = softmax(Z.T @ A @ Z, axis=0)
+    weights[-1] = 0
+    return V @ Z @ (weights / weights.sum(axis=0))
+
+
+def naive(Z, V, A):
+    weights = np.exp(Z[:, :-1].T @ A @ Z)
+    return V @ Z[:, :-1] @ (weights / weights.sum(axis=0))
+
+
 WRONG = [
+    ("dual_head_layer.attention", renormalised, "leave the query out before the softmax"),
+    ("dual_head_layer.fading", renormalised, "leave the query out before the softmax"),
+    ("dual_head_layer.fading", naive, "exponentials overflow"),
     ("dual_head_layer.by_hand", [[4, 2, -2, 0], [1, 8.5, 4.5, 1]], "target row should change"),
     ("dual_head_layer.by_hand", [[1, 8.5, 4.5, 1], [4.25, 2.25, 0.5, 0]], "exchanged"),
     ("dual_head_layer.by_hand", [[0.25, 0.25, 2.5, 0], [5, 0.5, 0.5, 5]], "outputs of the heads"),

@@ -109,7 +109,14 @@ def zero_prompt(reward):
     return lambda x, rewards: np.vstack([x.T, reward(rewards), np.zeros((2, len(x)))])
 
 
+def stationary_by_powers(P, r, gamma):
+    mu = np.linalg.matrix_power(P, 1000)[0]
+    with np.errstate(all="ignore"):
+        return np.linalg.solve(np.eye(len(r)) - gamma * P, (mu * r) @ P / mu)
+
+
 WRONG = [
+    ("prompt_matrix.late_value", stationary_by_powers, "holds NaN"),
     ("prompt_matrix.by_hand", HAND.T, "on its side"),
     ("prompt_matrix.by_hand", hand(3, [0, 2, -2, 6]), "too far to the right"),
     ("prompt_matrix.by_hand", hand(4, [1.5, 0.5, 1.5, 1]), "next column"),

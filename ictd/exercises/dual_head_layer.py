@@ -123,17 +123,30 @@ def attention(answer):
         Z, V, A = _random(np.random.default_rng(20 + seed), d, n)
         result = numbers(call(answer, Z, V, A), Z.shape, f"your output for Z of shape {Z.shape}")
         expect_attention(result, Z, V, A)
-    large = np.asarray(call(answer, Z, V, 1e4 * A), dtype=np.float64)
+    _expect_stable(answer, lambda Z, V, A: V @ Z @ _weights(Z, A))
+    return "It also stands scores of 10,000."
+
+
+def _expect_stable(answer, right, *more):
+    """Expect finite and right outputs at huge scores, also where the query's own score is by far the largest."""
+    Z, V, A = _random(np.random.default_rng(29), 2, 6)
+    alone, same = np.hstack([Z[:, :-1], 100 * Z[:, -1:]]), np.eye(len(Z))
+    loud = numbers(call(answer, alone, V, same, *more), Z.shape, "your output for a loud query", finite=False)
+    expect(
+        np.isfinite(loud).all() and close(loud, right(alone, V, same, *more)),
+        "where the query's own score is far the largest, all other weights underflow and you divide 0 by 0: leave the "
+        "query out before the softmax, in the maximum too.",
+    )
+    large = numbers(call(answer, Z, V, 1e4 * A, *more), Z.shape, "your output at scores of 10,000", finite=False)
     expect(
         np.isfinite(large).all(),
         "at scores of 10,000 the exponentials overflow: take the largest score of each column away first.",
     )
     expect(
-        close(large, V @ Z @ _weights(Z, 1e4 * A)),
+        close(large, right(Z, V, 1e4 * A, *more)),
         "at scores of 10,000 your output is off. Take the largest score among the sources of a column away, not "
         "another number.",
     )
-    return "It also stands scores of 10,000."
 
 
 def expect_attention(result, Z, V, A):
@@ -205,6 +218,9 @@ def layer(answer):
             "A is transposed: the source stands on the left.": _layer(Z, V, A.T, gamma),
             "your softmax runs along the wrong axis.": _layer(Z, V, A, gamma, weights=_wrong_axis),
             "you took the query's weight away after the softmax.": _layer(Z, V, A, gamma, weights=_late_mask),
+            "your first head adds its row d+3 only; V is arbitrary here, so add all its rows.": Z
+            + np.vstack([np.zeros_like(current[:-1]), current[-1:]])
+            + _shift(target),
             "the last column still has a weight as a source.": _layer(
                 Z, V, A, gamma, weights=lambda Z, A: _softmax(Z.T @ A @ Z)
             ),
@@ -216,6 +232,7 @@ def layer(answer):
             raise NotYet("only row d+2 is off: look at the target head and its shift.")
         expect(off[-2] or not off.any(), "row d+2 is right, others are off: look at the current-value head.")
         raise NotYet("start with one head and Z: does V Z times the weights have the shape of Z? Then add the second.")
+    _expect_stable(answer, _layer, 0.8)
     return "Run it L times on a prompt, and you have L steps of weighted softmax TD."
 
 
@@ -357,6 +374,7 @@ def fading(answer):
         )
         expect(not close(result, V @ Z @ _softmax(Z.T @ A @ Z)), "now the query has a weight as a source again.")
         expect(close(result, right), "the symptom may be gone, but this is another head. Change as little as you can.")
+    _expect_stable(answer, lambda Z, V, A: V @ Z @ _weights(Z, A))
     return "The weights of every column sum to 1 again, and the query has none of them."
 
 
@@ -383,7 +401,7 @@ def second_layer(answer):
         for reason, wrong in mistakes.items():
             expect(not close(Z[-2], before[-2] + gamma * wrong), f"in the target memory {reason}")
         raise NotYet(f"the values of layer {number} are right, but its target memory is not what the next layer needs.")
-    return "Four layers agree with four steps."
+    return "Four layers agree with four steps. (A layer that overwrites the target memory would pass here, too.)"
 
 
 CANDIDATES = {

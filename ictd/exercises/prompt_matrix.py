@@ -249,9 +249,10 @@ def find_fault(answer):
 
 def late_value(answer):
     """A function (transition, reward, gamma) -> limit of the values with rewards one column too late."""
-    for seed, n_states in [(11, 4), (12, 7)]:
-        rng, gamma = np.random.default_rng(seed), 0.8
-        process = mrp.boyan_chain(n_states, gamma, rng)
+    rng, gamma = np.random.default_rng(11), 0.8
+    circle = mrp.MRP(np.eye(4)[[1, 2, 3, 0]], rng.uniform(-1, 1, 4), gamma)  # periodic
+    for process in (mrp.boyan_chain(4, gamma, rng), mrp.boyan_chain(7, gamma, rng), circle):
+        n_states = process.n_states
         P, r, mu = process.transition, process.reward, process.stationary()
 
         def value(reward, transition=P):

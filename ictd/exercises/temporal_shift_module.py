@@ -129,6 +129,9 @@ def layer(answer):
             "you left out the residual: the head's output is added to Z.": variant(None, V @ Z @ _weights(Z, A)),
             "the shift is missing: this is Y.": head,
             "the old target memory is still there; erase it first.": targets(gamma * _shift(head[-1]), head[-2]),
+            "you add the change to the old target memory; the module replaces it by the whole value.": targets(
+                gamma * _shift((V @ Z @ _weights(Z, A))[-1]), Z[-2]
+            ),
             "the target memory is not written, just erased.": targets(0.0),
             "the shift reads Z; it should read what the head has written.": targets(gamma * _shift(Z[-1])),
             "the discount is missing in the shift.": targets(_shift(head[-1])),
@@ -142,7 +145,7 @@ def layer(answer):
             raise NotYet(f"only the target memory is off, in columns {columns.tolist()} of 0..{n} ({what}).")
         raise NotYet(f"{what} is off in rows {apart.tolist()}, counted from 0: check the head before the shift.")
     Z, V, A = _random(rng)
-    result = np.asarray(call(answer, Z, V, 1e4 * A, gamma), dtype=np.float64)
+    result = numbers(call(answer, Z, V, 1e4 * A, gamma), Z.shape, "your layer at scores of 10,000", finite=False)
     expect(
         close(np.nan_to_num(result), _tsm(Z, V, 1e4 * A, gamma)),
         "large scores overflow: take the largest score of each column away before you exponentiate.",
@@ -400,6 +403,14 @@ def _mended(answer, n_layers=5):
 def _reason(found, right, gamma, setting):
     apart, _ = _difference(found, right)
     offset = np.abs(memory_offset(found, gamma)).max()
+    expect(
+        not close(found[-2], gamma * np.roll(found[-1], -1)),
+        f"{setting}, the shift wraps around: nothing may arrive in the last column.",
+    )
+    expect(
+        abs(found[-2, -1]) < 1e-9 or not close(found[-2, :-1], gamma * found[-1, 1:]),
+        f"{setting}, the target memory of the last column should be 0.",
+    )
     expect(
         4 not in apart or offset < 1e-9,
         f"{setting}, the target memory differs from gamma times the next value by up to {offset:.2g}.",
