@@ -74,7 +74,7 @@ def check(name, answer):
 
 def names():
     """The names of all exercises, sorted."""
-    chapters = [module.name for module in pkgutil.iter_modules(__path__)]
+    chapters = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
     return sorted(f"{chapter}.{name}" for chapter in chapters for name in _chapter(chapter))
 
 

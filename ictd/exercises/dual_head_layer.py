@@ -4,28 +4,18 @@ import numpy as np
 
 from ictd import features, mrp, prompt, td
 from ictd.exercises import NotYet, call, close, expect, numbers
-
-
-def _softmax(scores, axis=0):
-    weights = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return weights / weights.sum(axis=axis, keepdims=True)
-
-
-def _weights(Z, A):
-    """Weights of all columns as sources, shape (n+1, n+1); the last row is 0."""
-    weights = _softmax((Z.T @ A @ Z)[:-1])
-    return np.vstack([weights, np.zeros_like(weights[:1])])
+from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 
 
 def _late_mask(Z, A):
-    weights = _softmax(Z.T @ A @ Z)
+    weights = softmax(Z.T @ A @ Z)
     weights[-1] = 0
     return weights
 
 
 def _wrong_axis(Z, A):
     scores = Z.T @ A @ Z
-    return np.vstack([_softmax(scores[:-1], axis=1), np.zeros_like(scores[:1])])
+    return np.vstack([softmax(scores[:-1], axis=1), np.zeros_like(scores[:1])])
 
 
 def _shift(Y):
@@ -38,16 +28,9 @@ def _target_matrix(V, gamma):
     return result
 
 
-def _layer(Z, V, A, gamma, weights=_weights, shift=_shift):
+def _layer(Z, V, A, gamma, weights=attention_weights, shift=_shift):
     weights = weights(Z, A)
     return Z + V @ Z @ weights + shift(_target_matrix(V, gamma) @ Z @ weights)
-
-
-def _constructed(d, step_size=1.0):
-    V, A = np.zeros((2, d + 3, d + 3))
-    V[-1, -3:] = step_size, step_size, -step_size
-    A[range(d), range(d)] = 1
-    return V, A
 
 
 def _random(rng, d, n):
@@ -65,10 +48,10 @@ def by_hand(answer):
     """Rows d+2 and d+3 of Z_1 on the walk C -> B -> A -> C with v_0 = (4, 8, -4)."""
     answer = numbers(answer, (2, 4), "your two rows")
     x, start = features.one_hot(3)[HAND_STATES], np.array(HAND_START)[HAND_STATES]
-    V, A = _constructed(3)
+    V, A = constructed_matrices(3)
     A = np.log(2) * A
     Z = prompt.build_prompt(x, HAND_REWARDS, start, HAND_GAMMA)
-    change = (V @ Z @ _weights(Z, A))[-1]
+    change = (V @ Z @ attention_weights(Z, A))[-1]
     value, old = start + change, Z[-2]
     right = _layer(Z, V, A, HAND_GAMMA)[-2:]
     if close(answer, right):
@@ -123,7 +106,7 @@ def attention(answer):
         Z, V, A = _random(np.random.default_rng(20 + seed), d, n)
         result = numbers(call(answer, Z, V, A), Z.shape, f"your output for Z of shape {Z.shape}")
         expect_attention(result, Z, V, A)
-    _expect_stable(answer, lambda Z, V, A: V @ Z @ _weights(Z, A))
+    _expect_stable(answer, lambda Z, V, A: V @ Z @ attention_weights(Z, A))
     return "It also stands scores of 10,000."
 
 
@@ -151,30 +134,30 @@ def _expect_stable(answer, right, *more):
 
 def expect_attention(result, Z, V, A):
     """Expect the output of one head; name the mistake otherwise."""
-    right, n, scores = V @ Z @ _weights(Z, A), Z.shape[1] - 1, Z.T @ A @ Z
+    right, n, scores = V @ Z @ attention_weights(Z, A), Z.shape[1] - 1, Z.T @ A @ Z
     if close(result, right):
         return
-    masked_query = np.hstack([_softmax(scores[:, :-1]), np.zeros((n + 1, 1))])
+    masked_query = np.hstack([softmax(scores[:, :-1]), np.zeros((n + 1, 1))])
     mistakes = {
         "you added Z itself; the head's output comes without it.": right + Z,
         "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": V
         @ Z
         @ _wrong_axis(Z, A),
-        "the last column still has a weight as a source: the mask does nothing.": V @ Z @ _softmax(scores),
+        "the last column still has a weight as a source: the mask does nothing.": V @ Z @ softmax(scores),
         "you took the query's weight away after the softmax; then a column no longer sums to 1.": V
         @ Z
         @ _late_mask(Z, A),
         "your mask hides the last column as a query; it must hide it as a source.": V @ Z @ masked_query,
-        "A is transposed: the source stands on the left.": V @ Z @ _weights(Z, A.T),
+        "A is transposed: the source stands on the left.": V @ Z @ attention_weights(Z, A.T),
         "you divided by n; the softmax normalises already.": right / max(n, 2) if n == 1 else right / n,
         "you divided by n + 1; the softmax normalises already.": right / (n + 1),
-        "V is transposed.": V.T @ Z @ _weights(Z, A),
-        "V does nothing.": Z @ _weights(Z, A),
-        "the weights are transposed: rows are sources, columns are queries.": V @ Z @ _weights(Z, A).T,
+        "V is transposed.": V.T @ Z @ attention_weights(Z, A),
+        "V does nothing.": Z @ attention_weights(Z, A),
+        "the weights are transposed: rows are sources, columns are queries.": V @ Z @ attention_weights(Z, A).T,
         "there is no softmax in it.": V @ Z[:, :-1] @ scores[:-1],
         "you divided the scores by a square root; here such a factor is part of A.": V
         @ Z
-        @ _weights(Z, A / np.sqrt(len(Z))),
+        @ attention_weights(Z, A / np.sqrt(len(Z))),
     }
     for reason, wrong in mistakes.items():
         expect(not close(result, wrong), reason)
@@ -193,7 +176,7 @@ def layer(answer):
     for seed, (d, n, gamma) in enumerate([(3, 5, 0.8), (1, 1, 0.5), (2, 9, 0.0), (2, 9, 0.95)]):
         Z, V, A = _random(np.random.default_rng(40 + seed), d, n)
         result = numbers(call(answer, Z, V, A, gamma), Z.shape, f"your output for Z of shape {Z.shape}")
-        right, weights = _layer(Z, V, A, gamma), _weights(Z, A)
+        right, weights = _layer(Z, V, A, gamma), attention_weights(Z, A)
         if close(result, right):
             continue
         current, target = V @ Z @ weights, _target_matrix(V, gamma) @ Z @ weights
@@ -212,7 +195,7 @@ def layer(answer):
             "your target head uses gamma V itself; it needs gamma times row d+3 of V, moved to row d+2.": moved
             + gamma * _shift(current),
             "your target head reads the output of the current-value head; both heads read the same Z.": moved
-            + _shift(_target_matrix(V, gamma) @ moved @ _weights(moved, A)),
+            + _shift(_target_matrix(V, gamma) @ moved @ attention_weights(moved, A)),
             "you rewrite the target row; the layer only adds to it.": rewritten,
             "the current-value head's output is shifted too.": Z + _shift(current) + _shift(target),
             "A is transposed: the source stands on the left.": _layer(Z, V, A.T, gamma),
@@ -222,7 +205,7 @@ def layer(answer):
             + np.vstack([np.zeros_like(current[:-1]), current[-1:]])
             + _shift(target),
             "the last column still has a weight as a source.": _layer(
-                Z, V, A, gamma, weights=lambda Z, A: _softmax(Z.T @ A @ Z)
+                Z, V, A, gamma, weights=lambda Z, A: softmax(Z.T @ A @ Z)
             ),
         }
         for reason, wrong in mistakes.items():
@@ -251,13 +234,13 @@ def ignoring(answer):
             return factor * (Z[:d].T * keep) @ Z[:d]
 
         keep = np.arange(d) != feature
-        result, right = _softmax((Z.T @ A @ Z)[:-1]), _softmax(scores(keep, scale)[:-1])
+        result, right = softmax((Z.T @ A @ Z)[:-1]), softmax(scores(keep, scale)[:-1])
         if close(result, right):
             continue
         changed = Z.copy()
         changed[d:] += rng.normal(size=(3, 9))
         expect(
-            close(_softmax((changed.T @ A @ changed)[:-1]), result),
+            close(softmax((changed.T @ A @ changed)[:-1]), result),
             f"{setting} the weights change with the rewards or the memories; A may read features only.",
         )
         mistakes = {
@@ -269,10 +252,10 @@ def ignoring(answer):
             "features are numbered from 0.": scores(np.arange(d) != feature - 1, scale),
         }
         for reason, wrong in mistakes.items():
-            expect(not close(result, _softmax(wrong[:-1])), f"{setting} {reason}")
+            expect(not close(result, softmax(wrong[:-1])), f"{setting} {reason}")
         changed = Z.copy()
         changed[feature] += rng.normal(size=9)
-        ignores = close(_softmax((changed.T @ A @ changed)[:-1]), result)
+        ignores = close(softmax((changed.T @ A @ changed)[:-1]), result)
         expect(ignores, f"{setting} the weights still change with that feature.")
         raise NotYet(f"{setting} the feature is ignored, but the other scores are not the scaled inner product.")
 
@@ -300,7 +283,7 @@ def mean_reward(answer):
         V, A = _pair(answer, d)
         Z = rng.normal(size=(d + 3, n + 1))
         Z[d, -1] = 0
-        output, mean = V @ Z @ _weights(Z, A), Z[d, :-1].mean()
+        output, mean = V @ Z @ attention_weights(Z, A), Z[d, :-1].mean()
         right = np.zeros_like(Z)
         right[-1] = mean
         if close(output, right):
@@ -318,7 +301,7 @@ def mean_reward(answer):
         changed = Z.copy()
         changed[d + 1 :] += 1
         expect(
-            close(V @ changed @ _weights(changed, A), output),
+            close(V @ changed @ attention_weights(changed, A), output),
             f"{setting} the result changes with the memories; a mean reward reads row d+1 only.",
         )
         expect(not close(output, -right), f"{setting} the sign is wrong.")
@@ -333,7 +316,7 @@ def first_layer(answer):
     """A function (d, gamma) -> (V, A) of the first of five layers; a quarter of the error on tasks not seen before."""
     gamma, errors = 0.9, []
     V, A = _pair(answer, 8, gamma)
-    own = _constructed(8)
+    own = constructed_matrices(8)
     for task in range(40):
         rng = np.random.default_rng(100 + task)
         process = mrp.boyan_chain(8, gamma, rng)
@@ -367,14 +350,14 @@ def fading(answer):
     for seed, (d, n) in enumerate([(3, 5), (2, 9)]):
         Z, V, A = _random(np.random.default_rng(80 + seed), d, n)
         result = numbers(call(answer, Z, V, A), Z.shape, f"your output for Z of shape {Z.shape}")
-        right = V @ Z @ _weights(Z, A)
+        right = V @ Z @ attention_weights(Z, A)
         expect(
             not close(result, V @ Z @ _late_mask(Z, A)),
             "nothing has changed: the weights of a column still sum to less than 1.",
         )
-        expect(not close(result, V @ Z @ _softmax(Z.T @ A @ Z)), "now the query has a weight as a source again.")
+        expect(not close(result, V @ Z @ softmax(Z.T @ A @ Z)), "now the query has a weight as a source again.")
         expect(close(result, right), "the symptom may be gone, but this is another head. Change as little as you can.")
-    _expect_stable(answer, lambda Z, V, A: V @ Z @ _weights(Z, A))
+    _expect_stable(answer, lambda Z, V, A: V @ Z @ attention_weights(Z, A))
     return "The weights of every column sum to 1 again, and the query has none of them."
 
 
@@ -382,7 +365,7 @@ def second_layer(answer):
     """A mended `suspect_layer(Z, A, gamma)` with the constructed V, alpha = 1."""
     rng, gamma = np.random.default_rng(90), 0.8
     x, rewards = rng.normal(size=(7, 2)), rng.normal(size=6)
-    V, A = _constructed(2)
+    V, A = constructed_matrices(2)
     Z = right = prompt.build_prompt(x, rewards)
     for number in range(1, 5):
         before = Z
@@ -407,7 +390,7 @@ def second_layer(answer):
 CANDIDATES = {
     "wrong axis": dict(weights=_wrong_axis),
     "late mask": dict(weights=_late_mask),
-    "stray 1/n": dict(weights=lambda Z, A: _weights(Z, A) / (Z.shape[1] - 1)),
+    "stray 1/n": dict(weights=lambda Z, A: attention_weights(Z, A) / (Z.shape[1] - 1)),
     "wrong direction": dict(shift=lambda Y: np.pad(Y[:, :-1], ((0, 0), (1, 0)))),
     "no shift": dict(shift=lambda Y: Y),
     "no target head": dict(shift=np.zeros_like),
@@ -433,7 +416,7 @@ def suspect_values(suspect, states, rewards, n_layers):
     """
     bug = dict(CANDIDATES[_SUSPECTS.get(suspect, suspect)])
     gamma = bug.pop("target_gamma", 0.5)
-    V, A = _constructed(3)
+    V, A = constructed_matrices(3)
     Z = prompt.build_prompt(features.one_hot(3)[np.asarray(states)], rewards)
     history = [Z[-1]]
     for _ in range(n_layers):

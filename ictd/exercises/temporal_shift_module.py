@@ -7,17 +7,10 @@ import numpy as np
 
 from ictd import features, mrp, td
 from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 from ictd.prompt import build_prompt, memory_offset, rows
 
 # ------------------------------------------------------------------------------------- plain NumPy layers
-
-
-def _weights(Z, A, masked=True, axis=0):
-    scores = Z.T @ A @ Z
-    if masked:
-        scores[-1] = -np.inf
-    weights = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return weights / weights.sum(axis=axis, keepdims=True)
 
 
 def _shift(row):
@@ -25,16 +18,9 @@ def _shift(row):
 
 
 def _tsm(Z, V, A, gamma):
-    new = Z + V @ Z @ _weights(Z, A)
+    new = Z + V @ Z @ attention_weights(Z, A)
     new[-2] = gamma * _shift(new[-1])
     return new
-
-
-def _constructed(d):
-    V, A = np.zeros((2, d + 3, d + 3))
-    V[-1, -3:] = 1, 1, -1
-    A[:d, :d] = np.eye(d)
-    return V, A
 
 
 def _random(rng, d=3, n=5):
@@ -113,7 +99,7 @@ def layer(answer):
             Y[-2] = gamma * _shift(Y[-1])
             return Y
 
-        head = Z + V @ Z @ _weights(Z, A)
+        head = Z + V @ Z @ attention_weights(Z, A)
 
         def targets(row, base=0.0):
             changed = head.copy()
@@ -121,16 +107,20 @@ def layer(answer):
             return changed
 
         mistakes = {
-            "the last column takes part as a source; mask it.": variant(_weights(Z, A, masked=False)),
-            "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].": variant(_weights(Z, A.T)),
-            "the weights of a column should sum to 1; your softmax runs over the wrong axis.": variant(
-                _weights(Z, A, masked=False, axis=1)
+            "the last column takes part as a source; mask it.": variant(softmax(Z.T @ A @ Z)),
+            "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].": variant(
+                attention_weights(Z, A.T)
             ),
-            "you left out the residual: the head's output is added to Z.": variant(None, V @ Z @ _weights(Z, A)),
+            "the weights of a column should sum to 1; your softmax runs over the wrong axis.": variant(
+                softmax(Z.T @ A @ Z, axis=1)
+            ),
+            "you left out the residual: the head's output is added to Z.": variant(
+                None, V @ Z @ attention_weights(Z, A)
+            ),
             "the shift is missing: this is Y.": head,
             "the old target memory is still there; erase it first.": targets(gamma * _shift(head[-1]), head[-2]),
             "you add the change to the old target memory; the module replaces it by the whole value.": targets(
-                gamma * _shift((V @ Z @ _weights(Z, A))[-1]), Z[-2]
+                gamma * _shift((V @ Z @ attention_weights(Z, A))[-1]), Z[-2]
             ),
             "the target memory is not written, just erased.": targets(0.0),
             "the shift reads Z; it should read what the head has written.": targets(gamma * _shift(Z[-1])),
@@ -222,7 +212,7 @@ def _moved(offset):
     """How far the values move in one layer, for some features."""
     X = features.gaussian(3, 2, np.random.default_rng(41))
     x = X[_HARMLESS_STATES]
-    V, A = _constructed(2)
+    V, A = constructed_matrices(2)
     plain = build_prompt(x, np.zeros(6))
     shifted = plain.copy()
     shifted[-2] += offset
@@ -245,8 +235,8 @@ def units(answer):
         def memories(first, second):
             history, current = [], Z
             for _ in range(4):
-                head = first @ current[-3:] @ _weights(current, _block(A))
-                target = second @ current[-3:] @ _weights(current, _block(A_target))
+                head = first @ current[-3:] @ attention_weights(current, _block(A))
+                target = second @ current[-3:] @ attention_weights(current, _block(A_target))
                 current = current.copy()
                 current[-1] += head
                 current[-2] += _shift(target)
@@ -383,7 +373,7 @@ def _mended(answer, n_layers=5):
     process = mrp.boyan_chain(4, gamma, rng)
     trajectory = process.sample(20, rng)
     start = build_prompt(features.gaussian(4, 3, rng)[trajectory.states], trajectory.rewards)
-    V, A = _constructed(3)
+    V, A = constructed_matrices(3)
     tensors = torch.from_numpy(V), torch.from_numpy(A)
     for begin in ("from memories of 0", "from random memories"):
         current, Z = start, torch.from_numpy(start.copy())
