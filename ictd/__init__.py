@@ -6,13 +6,18 @@ The companion package of the book. One module per concept:
 ``mrp``             Markov reward processes, trajectories, sampling
 ``features``        feature maps of states
 ``td``              weighted softmax TD, the empirical model and its value
-``convergence``     kernels over states, iteration matrix, spectral radius
+``convergence``     kernels over states, iteration matrix, rates and bounds
 ``reference``       the same algorithm in plain loops, for checks
 ``prompt``          the prompt matrix Z_0
 ``attention``       softmax attention with the source mask (needs torch)
 ``dual_head``       the dual-head layer (needs torch)
 ``temporal_shift``  the temporal shift module (needs torch)
-``model``           a stack of layers with masked parameters (needs torch)
+``model``           a stack of layers, masked or not (needs torch)
+``tasks``           many random processes and contexts at once
+``state_form``      read-outs for many parameters and tasks (needs torch)
+``neu``             objectives of pretraining, the NEU loss (needs torch)
+``pretrain``        pretraining, all seeds at once (needs torch)
+``checkpoint``      files from which a killed run goes on
 ``evaluate``        values of the states of your own trajectory
 ``verify``          the claims of the book on random instances
 ``plots``           figures in one style (needs matplotlib)
@@ -33,6 +38,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "attention",
+    "checkpoint",
     "claims",
     "cli",
     "convergence",
@@ -42,16 +48,22 @@ _MODULES = (
     "features",
     "model",
     "mrp",
+    "neu",
     "plots",
+    "pretrain",
     "prompt",
     "reference",
+    "state_form",
+    "tasks",
     "td",
     "temporal_shift",
     "verify",
     "widgets",
 )
 # Optional packages that modules need, and the extra that installs a package.
-_NEEDS = dict.fromkeys(("attention", "dual_head", "model", "temporal_shift"), ("torch",))
+_NEEDS = dict.fromkeys(
+    ("attention", "dual_head", "model", "neu", "pretrain", "state_form", "temporal_shift"), ("torch",)
+)
 _NEEDS |= {"plots": ("matplotlib",), "widgets": ("ipywidgets", "matplotlib")}
 _EXTRAS = {"torch": "torch", "matplotlib": "plots", "ipywidgets": "widgets"}
 

@@ -43,3 +43,31 @@ def gaussian(n_states, dim, rng, scale=1.0):
     dim = _checks.side("dim", dim)
     rng = _checks.numpy_generator(rng)
     return _checks.real("scale", scale, low=0, low_open=True) * rng.standard_normal((n_states, dim))
+
+
+def triangular(n_states, dim, scale=1.0):
+    """Boyan's features: overlapping hat functions over the numbered states, the same for every task.
+
+    State s lies at the place s (d - 1) / (S - 1) on a line with d knots 0, ..., d - 1. Feature i is ``scale`` at
+    knot i and falls linearly to 0 at the knots beside it, so the features of a state sum to ``scale``.
+
+    Parameters
+    ----------
+    n_states, dim : int
+        Number of states S and of features d, each at least 2.
+    scale : float
+        Positive height of the hats.
+
+    Returns
+    -------
+    ndarray, shape (S, d)
+
+    Notes
+    -----
+    J. A. Boyan (1999), "Least-squares temporal difference learning", with S = 13 and d = 4.
+    """
+    n_states = _checks.side("n_states", n_states, low=2)
+    dim = _checks.side("dim", dim, low=2)
+    place = np.linspace(0, dim - 1, n_states)
+    hats = np.clip(1 - np.abs(place[:, None] - np.arange(dim)), 0, None)
+    return _checks.real("scale", scale, low=0, low_open=True) * hats

@@ -1,0 +1,314 @@
+"""Objectives of pretraining, and the NEU loss: the squared norm of the expected semi-gradient TD update.
+
+Objectives are sums over parameter sets along leading dimensions, so that one backward pass gives each set the
+gradient that it would have alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from ictd import _checks, tasks
+from ictd.state_form import Inputs, inputs, readout
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate with its standard error; floats, or arrays over parameter sets.
+
+    An unbiased estimate of a squared norm can be negative.
+    """
+
+    value: float
+    standard_error: float
+
+    def __repr__(self):
+        return f"Estimate({self.value:.3g} ± {self.standard_error:.1g})"
+
+
+# ------------------------------------------------------------------------------------------ objectives
+
+
+def td_loss(parameters, batch, gamma, n_layers, form="tsm"):
+    """Half the mean squared TD error of all transitions of the context, with the target held fixed.
+
+    ``(R_k + gamma sg v_L(S_k) - v_L(S_{k-1}))^2 / 2`` averaged over k and tasks, sg = no gradient: its gradient
+    is minus the mean of the semi-gradient TD update. One forward pass reads out all columns.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Leading dimensions (...), see `state_form`.
+    batch : Inputs
+        Leading dimensions (..., T).
+    gamma, n_layers, form
+        As in `state_form.readout`.
+
+    Returns
+    -------
+    Tensor, shape (...)
+        One loss for each parameter set.
+    """
+    values = readout(parameters, batch, gamma, n_layers, form)
+    errors = batch.rewards + gamma * values[..., 1:].detach() - values[..., :-1]
+    return errors.square().mean(dim=(-1, -2)) / 2
+
+
+def true_value_loss(parameters, batch, targets, gamma, n_layers, form="tsm"):
+    """Half the mean squared error of the columns' values against the true values: a reference that needs them.
+
+    Parameters
+    ----------
+    targets : Tensor, shape (..., T, S)
+        True values of the states.
+
+    Other parameters and the result are as in `td_loss`.
+    """
+    values = readout(parameters, batch, gamma, n_layers, form)
+    expected = torch.gather(targets, -1, batch.states)
+    return (values - expected).square().mean(dim=(-1, -2)) / 2
+
+
+def query_td_errors(parameters, windows, gamma, n_layers, form="tsm"):
+    """TD error of the query, as the theory writes it.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+    windows : Windows
+        Prompts whose query is S, the reward R for leaving it, and prompts whose query is the successor S'.
+
+    Returns
+    -------
+    errors, values : Tensor, shape (..., T)
+        R + gamma TF(Z_0') - TF(Z_0), and TF(Z_0).
+    """
+    value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
+    successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
+    return windows.reward + gamma * successor - value, value
+
+
+def td_query_loss(parameters, windows, gamma, n_layers, form="tsm"):
+    """Half the mean squared TD error of the query, with the successor's value held fixed, shape (...)."""
+    value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
+    with torch.no_grad():
+        successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
+    return (windows.reward + gamma * successor - value).square().mean(dim=-1) / 2
+
+
+def expected_update(parameters, windows, gamma, n_layers, form="tsm", differentiable=False):
+    """Mean over tasks of the semi-gradient TD update delta * grad TF(Z_0), one vector for each parameter set.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Leading dimensions (...); tensors that require a gradient.
+    windows : Windows
+    differentiable : bool
+        Keep the graph, through delta as well.
+
+    Returns
+    -------
+    Tensor, shape (..., p)
+        p = number of parameters of a set.
+    """
+    errors, values = query_td_errors(parameters, windows, gamma, n_layers, form)
+    if not differentiable:
+        errors = errors.detach()
+    names = sorted(parameters)
+    lead = parameters[names[0]].shape[: errors.ndim - 1]
+    gradients = torch.autograd.grad(
+        values,
+        [parameters[name] for name in names],
+        grad_outputs=errors / errors.shape[-1],
+        create_graph=differentiable,
+        allow_unused=True,  # the first layer's w_target and w_current see only zeros
+        materialize_grads=True,
+    )
+    return torch.cat([gradient.reshape(*lead, -1) for gradient in gradients], dim=-1)
+
+
+def neu_loss(parameters, first, second, gamma, n_layers, form="tsm"):
+    """Unbiased NEU loss from two independent batches of tasks and contexts: the inner product of their updates.
+
+    Its expectation is J = |E[delta grad TF]|^2, and the expectation of its gradient is the gradient of J.
+
+    Parameters
+    ----------
+    first, second : Windows
+        Independent of each other.
+
+    Returns
+    -------
+    Tensor, shape (...)
+    """
+    updates = [expected_update(parameters, batch, gamma, n_layers, form, True) for batch in (first, second)]
+    return (updates[0] * updates[1]).sum(dim=-1)
+
+
+def biased_neu_loss(parameters, windows, gamma, n_layers, form="tsm"):
+    """The squared norm of one batch's mean update, shape (...): too large by the variance of that mean."""
+    return expected_update(parameters, windows, gamma, n_layers, form, True).square().sum(dim=-1)
+
+
+# ------------------------------------------------------------------------------------------- windows
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Prompts at S and at its successor S', with the reward between them.
+
+    Attributes
+    ----------
+    here, there : Inputs
+        Contexts of n transitions that end in S, and the same slid by one transition, so that they end in S'.
+    reward : Tensor, shape (..., T)
+    """
+
+    here: Inputs
+    there: Inputs
+    reward: torch.Tensor
+
+
+def windows(batch, contexts, dtype=torch.float64):
+    """Cut contexts of n + 1 transitions into the two prompts of a TD error at the query.
+
+    Parameters
+    ----------
+    batch : tasks.Tasks
+    contexts : tasks.Contexts
+        With n + 1 >= 2 transitions.
+    dtype : torch.dtype
+
+    Returns
+    -------
+    Windows
+    """
+    n = contexts.n_transitions - 1
+    if n < 1:
+        raise ValueError(f"contexts must have at least 2 transitions; got {contexts.n_transitions}")
+    here = inputs(batch, contexts.window(0, n), dtype)
+    there = inputs(batch, contexts.window(1, n), dtype)
+    return Windows(here, there, there.rewards[..., -1])
+
+
+def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype=torch.float64, **options):
+    """Independent batches of random tasks with contexts of n + 1 transitions, as `Windows`.
+
+    Parameters
+    ----------
+    n_batches, batch_size : int
+        Batches B and tasks T of each.
+    n_transitions : int
+        Transitions n of each prompt.
+    n_states, dim : int
+    rng : numpy.random.Generator
+    dtype : torch.dtype
+    options
+        Further arguments of `tasks.draw`: ``family``, ``features``, ``feature_scale``.
+
+    Returns
+    -------
+    Windows
+        Leading dimensions (B, T).
+    """
+    n_batches = _checks.integer("n_batches", n_batches, low=1)
+    batch_size = _checks.integer("batch_size", batch_size, low=1)
+    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
+    batch = tasks.draw(n_batches * batch_size, n_states, dim, rng, **options)
+    contexts = batch.sample(n_transitions + 1, rng)
+    shape = (n_batches, batch_size)
+    return windows(batch.reshape(shape), contexts.reshape(shape), dtype)
+
+
+# ---------------------------------------------------------------------------------------- diagnostics
+
+
+def neu(model, windows):
+    """Unbiased estimate of a model's NEU loss, |E[delta grad TF(Z_0)]|^2 over all parameters of the model.
+
+    Parameters
+    ----------
+    model : SoftmaxICTD or FullICTD
+    windows : Windows
+        Leading dimensions (B, T): B >= 3 batches of independent tasks and contexts, see `draw_windows`, in the
+        type of the model's parameters.
+
+    Returns
+    -------
+    Estimate
+        From all pairs of different batches, with a jackknife standard error. It can be negative.
+    """
+    update = _model_updates(model, windows)
+    estimate = squared_norm(update)
+    return Estimate(float(estimate.value), float(estimate.standard_error))
+
+
+def one_batch_neu(model, windows):
+    """The biased estimate: the mean of |g|^2 over batches, g a batch's mean update, with its standard error.
+
+    Its expectation is the NEU loss plus the variance of g, which shrinks like 1/T.
+    """
+    squares = _model_updates(model, windows).square().sum(dim=-1)
+    return Estimate(float(squares.mean()), float(squares.std() / len(squares) ** 0.5))
+
+
+def _model_updates(model, windows):
+    _checks.instance("windows", windows, Windows)
+    parameters = dict(model.named_parameters())
+    form = "dual_head" if model.form == "dual_head" else "tsm"
+    if windows.reward.ndim != 2:
+        raise ValueError(f"windows must have leading dimensions (B, T); got {tuple(windows.reward.shape)}")
+    for name, value in parameters.items():
+        if value.dtype != windows.reward.dtype:
+            raise TypeError(f"windows must have the type of the model, {value.dtype}; got {windows.reward.dtype}")
+        if not torch.isfinite(value).all():
+            raise ValueError(f"model must have finite parameters; {name} holds NaN or infinity")
+    return updates(parameters, windows, len(windows.reward), model.gamma, model.n_layers, form)
+
+
+def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):
+    """Mean updates of several independent batches.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Leading dimensions (...).
+    windows : Windows
+        Leading dimensions (n_batches, 1, ..., 1, T): as many as the parameters have, and one for the batches.
+
+    Returns
+    -------
+    Tensor, shape (n_batches, ..., p)
+    """
+    copies = {
+        name: tensor.detach().expand(n_batches, *tensor.shape).clone().requires_grad_()
+        for name, tensor in parameters.items()
+    }
+    return expected_update(copies, windows, gamma, n_layers, form)
+
+
+def squared_norm(updates):
+    """Unbiased estimate of the squared norm of a mean from independent draws, with a jackknife standard error.
+
+    Parameters
+    ----------
+    updates : Tensor, shape (B, ..., p)
+        B >= 3 independent vectors with the same expectation m.
+
+    Returns
+    -------
+    Estimate
+        Of |m|^2, from all pairs of different draws: (|sum g|^2 - sum |g|^2) / (B (B - 1)).
+    """
+    B = len(updates)
+    if B < 3:
+        raise ValueError(f"updates must hold at least 3 draws; got {B}")
+    total = updates.sum(dim=0)
+    squares = updates.square().sum(dim=-1)
+    pairs = total.square().sum(dim=-1) - squares.sum(dim=0)  # over ordered pairs
+    value = pairs / (B * (B - 1))
+    mine = 2 * ((updates * total).sum(dim=-1) - squares)  # the ordered pairs that a draw is in
+    left_out = (pairs - mine) / ((B - 1) * (B - 2))
+    variance = (B - 1) / B * (left_out - left_out.mean(dim=0)).square().sum(dim=0)
+    return Estimate(value.numpy(), variance.sqrt().numpy())
