@@ -4,13 +4,14 @@ The file is a NumPy .npz archive (a zip file with checksums) of plain arrays; no
 file from elsewhere can do no harm.
 """
 
+import io
 import json
 import os
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
+
+from ictd import _checks
 
 FORMAT = "ictd checkpoint"
 VERSION = 1
@@ -27,7 +28,7 @@ def save(path, header, arrays):
     Parameters
     ----------
     path : str or Path
-        In an existing folder. A file ``.NAME.partial`` beside it is used while writing.
+        In an existing folder.
     header : dict
         What JSON can hold.
     arrays : dict of str to ndarray
@@ -35,15 +36,34 @@ def save(path, header, arrays):
 
     Raises
     ------
+    TypeError
+        A header or an array that holds other things.
     OSError
         The disk is full, or the folder cannot be written.
     """
+    text = json.dumps(header | {"format": FORMAT, "version": VERSION})
+    for name, values in arrays.items():
+        if np.asarray(values).dtype.kind not in "fiub":  # NumPy would pickle other objects
+            raise TypeError(f"arrays must hold numbers or truth values; {name} is {_checks.describe(values)}")
+    header = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
+    replace(path, lambda file: np.savez(file, **header, **arrays))
+
+
+def replace(path, write):
+    """Write a file; at any moment there is either the old one or the complete new one.
+
+    Parameters
+    ----------
+    path : str or Path
+        In an existing folder. A file ``.NAME.partial`` beside it is used while writing.
+    write : callable
+        Called with the open binary file.
+    """
     path = Path(path)
-    text = json.dumps({"format": FORMAT, "version": VERSION} | header)
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, **{_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}, **arrays)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -71,20 +91,20 @@ def load(path):
         There is no such file, or it cannot be read.
     """
     path = Path(path)
+    if path.is_dir():
+        raise CheckpointError(f"{path} is no checkpoint: it is a folder")
+    content = path.read_bytes()
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError) as error:
+        archive = np.load(io.BytesIO(content), allow_pickle=False)
+        arrays = {name: archive[name] for name in getattr(archive, "files", ())}
+    except Exception as error:  # the readers of zip files and arrays answer damage with errors of many types
         raise CheckpointError(f"{path} is no checkpoint or is damaged: {error}") from None
-    except AttributeError:  # a single .npy array has no files
-        raise CheckpointError(f"{path} is no checkpoint: it holds a single array") from None
     try:
         header = json.loads(arrays.pop(_HEADER).tobytes().decode())
-        known = header["format"] == FORMAT
-        version = int(header["version"])
+        known, version = header["format"] == FORMAT, header["version"]
     except (KeyError, TypeError, ValueError):  # JSON and text that cannot be decoded are ValueErrors
         known = False
-    if not known:
+    if not known or not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{path} is no checkpoint of ictd")
     if version > VERSION:
         raise CheckpointError(

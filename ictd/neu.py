@@ -6,10 +6,11 @@ gradient that it would have alone.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ictd import _checks, tasks
-from ictd.state_form import Inputs, inputs, readout
+from ictd.state_form import Inputs, inputs, is_masked, leading_shape, readout
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Estimate:
     standard_error: float
 
     def __repr__(self):
+        if np.ndim(self.value):
+            return f"Estimate(value={self.value}, standard_error={self.standard_error})"
         return f"Estimate({self.value:.3g} ± {self.standard_error:.1g})"
 
 
@@ -69,7 +72,7 @@ def true_value_loss(parameters, batch, targets, gamma, n_layers, form="tsm"):
     return (values - expected).square().mean(dim=(-1, -2)) / 2
 
 
-def query_td_errors(parameters, windows, gamma, n_layers, form="tsm"):
+def query_td_errors(parameters, windows, gamma, n_layers, form="tsm", differentiable=True):
     """TD error of the query, as the theory writes it.
 
     Parameters
@@ -77,6 +80,8 @@ def query_td_errors(parameters, windows, gamma, n_layers, form="tsm"):
     parameters : dict of Tensor
     windows : Windows
         Prompts whose query is S, the reward R for leaving it, and prompts whose query is the successor S'.
+    differentiable : bool
+        Keep the graph of TF(Z_0'); False holds the target fixed and saves its memory.
 
     Returns
     -------
@@ -84,16 +89,15 @@ def query_td_errors(parameters, windows, gamma, n_layers, form="tsm"):
         R + gamma TF(Z_0') - TF(Z_0), and TF(Z_0).
     """
     value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
-    successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
+    with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
+        successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
     return windows.reward + gamma * successor - value, value
 
 
 def td_query_loss(parameters, windows, gamma, n_layers, form="tsm"):
     """Half the mean squared TD error of the query, with the successor's value held fixed, shape (...)."""
-    value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
-    with torch.no_grad():
-        successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
-    return (windows.reward + gamma * successor - value).square().mean(dim=-1) / 2
+    errors, _ = query_td_errors(parameters, windows, gamma, n_layers, form, differentiable=False)
+    return errors.square().mean(dim=-1) / 2
 
 
 def expected_update(parameters, windows, gamma, n_layers, form="tsm", differentiable=False):
@@ -110,13 +114,22 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
     Returns
     -------
     Tensor, shape (..., p)
-        p = number of parameters of a set.
+        p = number of parameters of a set, in the order of their sorted names.
+
+    Raises
+    ------
+    ValueError
+        If the windows have more leading dimensions than the parameters; see `updates` for several batches.
     """
-    errors, values = query_td_errors(parameters, windows, gamma, n_layers, form)
+    errors, values = query_td_errors(parameters, windows, gamma, n_layers, form, differentiable)
     if not differentiable:
         errors = errors.detach()
-    names = sorted(parameters)
-    lead = parameters[names[0]].shape[: errors.ndim - 1]
+    names, lead = sorted(parameters), errors.shape[:-1]
+    if leading_shape(parameters) != lead:
+        raise ValueError(
+            f"parameters must have the leading dimensions {tuple(lead)} of their read-outs; "
+            f"got {tuple(leading_shape(parameters))}"
+        )
     gradients = torch.autograd.grad(
         values,
         [parameters[name] for name in names],
@@ -168,6 +181,10 @@ class Windows:
     here: Inputs
     there: Inputs
     reward: torch.Tensor
+
+    def __getitem__(self, index):
+        """Some of the windows; the index selects along leading dimensions."""
+        return Windows(self.here[index], self.there[index], self.reward[index])
 
 
 def windows(batch, contexts, dtype=torch.float64):
@@ -254,11 +271,15 @@ def one_batch_neu(model, windows):
 
 
 def _model_updates(model, windows):
+    if not hasattr(model, "named_parameters") or not hasattr(model, "form"):
+        raise TypeError(f"model must be a SoftmaxICTD or a FullICTD; got {_checks.describe(model)}")
     _checks.instance("windows", windows, Windows)
     parameters = dict(model.named_parameters())
     form = "dual_head" if model.form == "dual_head" else "tsm"
-    if windows.reward.ndim != 2:
-        raise ValueError(f"windows must have leading dimensions (B, T); got {tuple(windows.reward.shape)}")
+    if windows.reward.ndim != 2 or len(windows.reward) < 3:
+        raise ValueError(f"windows must have leading dimensions (B, T) with B >= 3; got {tuple(windows.reward.shape)}")
+    if windows.here.features.shape[-1] != model.d:
+        raise ValueError(f"windows must have d = {model.d} features; got {windows.here.features.shape[-1]}")
     for name, value in parameters.items():
         if value.dtype != windows.reward.dtype:
             raise TypeError(f"windows must have the type of the model, {value.dtype}; got {windows.reward.dtype}")
@@ -281,6 +302,10 @@ def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):
     -------
     Tensor, shape (n_batches, ..., p)
     """
+    if not is_masked(parameters):  # prompt matrices of all batches at once would take gigabytes
+        leaves = {name: tensor.detach().requires_grad_() for name, tensor in parameters.items()}
+        batches = (windows[index] for index in range(n_batches))
+        return torch.stack([expected_update(leaves, batch, gamma, n_layers, form) for batch in batches])
     copies = {
         name: tensor.detach().expand(n_batches, *tensor.shape).clone().requires_grad_()
         for name, tensor in parameters.items()
@@ -301,9 +326,9 @@ def squared_norm(updates):
     Estimate
         Of |m|^2, from all pairs of different draws: (|sum g|^2 - sum |g|^2) / (B (B - 1)).
     """
-    B = len(updates)
+    B = len(updates) if isinstance(updates, torch.Tensor) and updates.ndim > 1 else 0
     if B < 3:
-        raise ValueError(f"updates must hold at least 3 draws; got {B}")
+        raise ValueError(f"updates must be a tensor of shape (B, ..., p) with B >= 3; got {_checks.describe(updates)}")
     total = updates.sum(dim=0)
     squares = updates.square().sum(dim=-1)
     pairs = total.square().sum(dim=-1) - squares.sum(dim=0)  # over ordered pairs

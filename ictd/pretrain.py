@@ -3,9 +3,12 @@
 What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart.
 """
 
+import contextlib
 import dataclasses
 import json
 import platform
+import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +23,12 @@ from ictd.state_form import full_matrices, inputs, kernel, state_values
 OBJECTIVES = ("td", "td_query", "neu", "neu_one_batch", "mc")
 FREE = ("none", "value", "score", "both")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+BETAS, MOMENTS = (0.9, 0.999), ("mean", "square")
 # Streams of random numbers: for training, and for the held-out tasks that all seeds share.
 _TRAIN, _HELD_OUT, _NEU = 1, 2, 3
 PATTERN = (1.0, 1.0, -1.0)
+# Larger settings are typing errors; torch would answer with an overflow that names nothing.
+LARGEST = 1e30
 
 
 @dataclass(frozen=True)
@@ -128,11 +134,12 @@ class Config:
         }.items():
             put(name, _checks.integer(name, getattr(self, name), low=low))
         for name in ("feature_scale", "learning_rate", "clip"):
-            put(name, _checks.real(name, getattr(self, name), low=0, low_open=True))
+            put(name, _checks.real(name, getattr(self, name), low=0, low_open=True, high=LARGEST))
         for name in ("reward_noise", "init_scale"):
-            put(name, _checks.real(name, getattr(self, name), low=0))
+            put(name, _checks.real(name, getattr(self, name), low=0, high=LARGEST))
         put("final_rate", _checks.real("final_rate", self.final_rate, low=0, high=1))
-        put("init_reward_weight", _checks.real("init_reward_weight", self.init_reward_weight))
+        weight = _checks.real("init_reward_weight", self.init_reward_weight, low=-LARGEST, high=LARGEST)
+        put("init_reward_weight", weight)
         _checks.option("objective", self.objective, OBJECTIVES)
         _checks.option("family", self.family, tuple(tasks.FAMILIES))
         _checks.option("features", self.features, tuple(tasks.FEATURES))
@@ -180,11 +187,13 @@ class History(_checks.ReadOnly):
         Root of the mean over held-out tasks of the squared error of v_L, weighted over states by the stationary
         distribution; where V or A is free, over the states of the context by their frequencies in it.
     neu, neu_standard_error : ndarray, shape (R, K)
-        Unbiased estimate of the NEU loss (it can be negative) and its standard error.
+        Unbiased estimate of the NEU loss in the parameters that are trained (it can be negative) and its standard
+        error.
     loss : ndarray, shape (R, K)
         Mean training loss of the steps since the entry before; NaN in the first.
     diverged_at : ndarray of int, shape (K,)
-        Step at which a seed's gradient was no longer finite and the seed stopped; -1 for never.
+        Step at which a seed's loss, gradient or update was no longer finite; it stopped with the parameters
+        before that step. -1 for never.
     """
 
     step: np.ndarray
@@ -336,8 +345,8 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
     seeds : iterable of int
         Different and at least 0. A seed gives the initial parameters and the tasks of every step.
     checkpoint_path : str or Path, optional
-        A file that is written every few seconds and at the end. If it exists, the run goes on from it, and on
-        the same machine with as many threads the history is the same bit for bit as without the break.
+        A file that is written every few seconds, at Ctrl-C and at the end. If it exists, the run goes on from
+        it, and on the same machine with as many threads the history is the same bit for bit as without the break.
     checkpoint_seconds : float
         Time between checkpoints, at least 0.
     progress : bool
@@ -357,31 +366,58 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
     _checks.instance("config", config, Config)
     seeds = _seeds(seeds)
     checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
-    run = _Run(config, seeds)
     if checkpoint_path is not None:
-        checkpoint_path = Path(checkpoint_path)
-        if checkpoint_path.exists():
-            run.restore(checkpoint_path)
-        elif not checkpoint_path.parent.is_dir():
-            raise ValueError(f"checkpoint_path must be in an existing folder; there is no {checkpoint_path.parent}")
+        checkpoint_path = _file(checkpoint_path)
+    run = _Run(config, seeds)
+    if checkpoint_path is not None and checkpoint_path.exists():
+        run.restore(checkpoint_path)
 
     def save():
         if checkpoint_path is not None:
             run.save(checkpoint_path)
 
     saved = time.monotonic()
-    with _progress_bar(run, progress) as bar:
-        try:
-            while run.advance():
-                bar.update()
-                if time.monotonic() - saved >= checkpoint_seconds:
-                    save()
-                    saved = time.monotonic()
-        except KeyboardInterrupt:
-            save()
-            raise
+    with _progress_bar(run, progress) as bar, _late_interrupt() as interrupted:
+        while run.advance():
+            bar.update()
+            if interrupted():
+                break
+            if time.monotonic() - saved >= checkpoint_seconds:
+                save()
+                saved = time.monotonic()
     save()
+    if interrupted():
+        raise KeyboardInterrupt
     return run.result()
+
+
+@contextlib.contextmanager
+def _late_interrupt():
+    """Let Ctrl-C wait for the end of a step, as half a step is no state to go on from; a second one does not wait."""
+    came = []
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield lambda: False
+        return
+
+    def note(*_):
+        came.append(True)
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _file(path):
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"checkpoint_path must be a str or a Path; got {_checks.describe(path)}")
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"checkpoint_path must be in an existing folder; there is no {path.parent}")
+    return path
 
 
 def _seeds(seeds):
@@ -437,7 +473,10 @@ def initial_parameters(config, seed):
     ----------
     config : Config
     seed : int
+        At least 0.
     """
+    _checks.instance("config", config, Config)
+    seed = _checks.integer("seed", seed, low=0)
     masked = dict(_new_model(SoftmaxICTD, config, torch.Generator().manual_seed(seed)).named_parameters())
     parameters = {name: value.detach() for name, value in masked.items()}
     if config.free != "none":
@@ -454,7 +493,7 @@ def initial_parameters(config, seed):
 
 
 class _Run:
-    """The state of a run: parameters, optimiser, step, and what was recorded."""
+    """The state of a run: parameters, moments of Adam, step, and what was recorded."""
 
     def __init__(self, config, seeds):
         self.config, self.seeds = config, seeds
@@ -463,7 +502,7 @@ class _Run:
         self.parameters = {
             name: torch.stack([start[name] for start in starts]).requires_grad_() for name in sorted(starts[0])
         }
-        self.optimiser = torch.optim.Adam(self.parameters.values(), lr=config.learning_rate)
+        self.moments = {name: [torch.zeros_like(value)] * 2 for name, value in self.parameters.items()}
         self.step = 0
         self.records = []
         self.loss_sum = torch.zeros(len(seeds), dtype=torch.float64)
@@ -478,7 +517,7 @@ class _Run:
     def advance(self):
         """Record if it is time, then take one step; False at the end."""
         started = time.perf_counter()
-        if self.step == self.record_steps[len(self.records)]:
+        if len(self.records) < len(self.record_steps) and self.step == self.record_steps[len(self.records)]:
             self.records.append(self._record())
         done = self.step == self.config.n_steps
         if not done:
@@ -490,29 +529,30 @@ class _Run:
     def _train(self):
         config = self.config
         loss = _loss(config, self.parameters, *self._draw())
-        self.optimiser.zero_grad()
-        loss.sum().backward()
-        gradients = [parameter.grad for parameter in self.parameters.values()]
+        # with one layer, an independent target head has no gradient
+        gradients = torch.autograd.grad(
+            loss.sum(), list(self.parameters.values()), allow_unused=True, materialize_grads=True
+        )
+        loss = loss.detach()
         norms = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients]).sum(dim=0).sqrt()
+        factor = torch.clamp(config.clip / norms, max=1.0)  # also 1 where the gradient is 0
+        cosine = (1 + np.cos(np.pi * self.step / config.n_steps)) / 2
+        rate = config.learning_rate * (config.final_rate + (1 - config.final_rate) * cosine)
+        updated = {
+            name: _adam(parameter.detach(), gradient * _along(factor, gradient), *self.moments[name], self.step, rate)
+            for (name, parameter), gradient in zip(self.parameters.items(), gradients)
+        }
+        finite = torch.isfinite(loss) & torch.isfinite(norms)
+        for parameter, *_ in updated.values():
+            finite &= torch.isfinite(parameter).flatten(1).all(dim=1)
         alive = torch.from_numpy(self.diverged_at < 0)
-        finite = torch.isfinite(norms) & torch.isfinite(loss.detach())
         self.diverged_at[(alive & ~finite).numpy()] = self.step
         alive &= finite
-        factor = torch.clamp(config.clip / norms, max=1.0)
-        before = [parameter.detach().clone() for parameter in self.parameters.values()]
-        for gradient in gradients:
-            mask = alive.view(-1, *[1] * (gradient.ndim - 1))
-            gradient.copy_(torch.where(mask, gradient * factor.view(mask.shape), 0.0))
-        progress = self.step / config.n_steps
-        cosine = (1 + np.cos(np.pi * progress)) / 2
-        rate = config.learning_rate * (config.final_rate + (1 - config.final_rate) * cosine)
-        for group in self.optimiser.param_groups:
-            group["lr"] = float(rate)
-        self.optimiser.step()
-        with torch.no_grad():  # a seed that diverged stays where it was
-            for parameter, old in zip(self.parameters.values(), before):
-                parameter.copy_(torch.where(alive.view(-1, *[1] * (old.ndim - 1)), parameter, old))
-        self.loss_sum += torch.where(alive, loss.detach().double(), torch.nan)
+        for name, (new, *moments) in updated.items():
+            old = self.parameters[name].detach()  # a seed that diverged stays where it was
+            self.parameters[name] = torch.where(_along(alive, old), new, old).requires_grad_()
+            self.moments[name] = moments
+        self.loss_sum += torch.where(alive, loss.double(), torch.nan)
         self.loss_count += 1
 
     def _draw(self):
@@ -545,11 +585,16 @@ class _Run:
         mean = self.loss_sum / self.loss_count if self.loss_count else self.loss_sum * torch.nan
         self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
         entry["loss"] = mean
-        return {name: np.array(value) for name, value in entry.items()}
+        return {name: np.array(value.numpy() if torch.is_tensor(value) else value) for name, value in entry.items()}
+
+    def _recorded(self):
+        """Names of what an entry holds: all of `History` but the targets' parameters where there are none."""
+        names = [field.name for field in dataclasses.fields(History) if field.name != "diverged_at"]
+        return [name for name in names if not name.startswith("target_") or name in self.parameters]
 
     def result(self):
         """The `Result` of a run that is at its end."""
-        stacked = {name: np.stack([record[name] for record in self.records]) for name in self.records[0]}
+        stacked = {name: np.stack([record[name] for record in self.records]) for name in self._recorded()}
         absent = {"target_weights": None, "target_score_matrix": None}
         return Result(
             self.config,
@@ -578,9 +623,9 @@ class _Run:
         arrays = {"loss_sum": self.loss_sum.numpy(), "diverged_at": self.diverged_at}
         for name, parameter in self.parameters.items():
             arrays[f"parameters/{name}"] = parameter.detach().numpy()
-            for key, value in self.optimiser.state.get(parameter, {}).items():
-                arrays[f"optimiser/{name}/{key}"] = value.numpy()
-        for name in self.records[0] if self.records else ():
+            for key, moment in zip(MOMENTS, self.moments[name]):
+                arrays[f"optimiser/{name}/{key}"] = moment.numpy()
+        for name in self._recorded() if self.records else ():
             arrays[f"history/{name}"] = np.stack([record[name] for record in self.records])
         checkpoint.save(path, header, arrays)
 
@@ -589,33 +634,43 @@ class _Run:
         header, arrays = checkpoint.load(path)
         if header.get("kind") != "pretraining":
             raise checkpoint.CheckpointError(f"{path} is no checkpoint of a pretraining run")
-        mine = json.loads(json.dumps(dataclasses.asdict(self.config) | {"seeds": self.seeds}))
-        theirs = header["config"] | {"seeds": header["seeds"]}
-        differing = [name for name in mine if theirs.get(name) != mine[name]]
-        if differing or set(theirs) - set(mine):
-            name = (differing or sorted(set(theirs) - set(mine)))[0]
-            raise checkpoint.CheckpointError(
-                f"{path} belongs to another run: {name} is {theirs.get(name)} there and {mine.get(name)} here"
-            )
         try:
+            mine = json.loads(json.dumps(dataclasses.asdict(self.config) | {"seeds": self.seeds}))
+            theirs = header["config"] | {"seeds": header["seeds"]}
+            for name in [*mine, *theirs]:
+                if mine.get(name) != theirs.get(name):
+                    raise checkpoint.CheckpointError(
+                        f"{path} belongs to another run: {name} is {theirs.get(name)} there and {mine.get(name)} here"
+                    )
             self.step, self.loss_count = header["step"], header["loss_count"]
             self.seconds = header["seconds"]
             self.loss_sum = torch.tensor(arrays["loss_sum"])
             self.diverged_at = arrays["diverged_at"].copy()
-            with torch.no_grad():
-                for name, parameter in self.parameters.items():
-                    parameter.copy_(torch.tensor(arrays[f"parameters/{name}"]))
-                    state = {
-                        key.rsplit("/", 1)[1]: torch.tensor(value)
-                        for key, value in arrays.items()
-                        if key.startswith(f"optimiser/{name}/")
-                    }
-                    if state:
-                        self.optimiser.state[parameter] = state
-            history = {name[8:]: value for name, value in arrays.items() if name.startswith("history/")}
-            self.records = [{name: value[i] for name, value in history.items()} for i in range(header["n_records"])]
-        except (KeyError, IndexError, RuntimeError) as error:
+            for name in self.parameters:
+                self.parameters[name] = torch.tensor(arrays[f"parameters/{name}"], requires_grad=True)
+                self.moments[name] = [torch.tensor(arrays[f"optimiser/{name}/{key}"]) for key in MOMENTS]
+            self.records = [
+                {name: arrays[f"history/{name}"][i] for name in self._recorded()} for i in range(header["n_records"])
+            ]
+        except (KeyError, IndexError, TypeError, RuntimeError) as error:
             raise checkpoint.CheckpointError(f"{path} is incomplete: {error}") from None
+
+
+def _adam(parameter, gradient, mean, square, step, rate):
+    """One step of Adam from 0 on: the new parameter and the new moments of its gradient.
+
+    Kingma and Ba (2015), bit for bit as ``torch.optim.Adam``, which takes as long to load as all of torch.
+    """
+    mean = mean.lerp(gradient, 1 - BETAS[0])
+    square = (square * BETAS[1]).addcmul(gradient, gradient, value=1 - BETAS[1])
+    size = rate / (1 - BETAS[0] ** (step + 1))
+    scale = (square.sqrt() / (1 - BETAS[1] ** (step + 1)) ** 0.5).add(1e-8)
+    return parameter.addcdiv(mean, scale, value=-float(size)), mean, square
+
+
+def _along(values, tensor):
+    """One value for each seed, in the dimensions of a tensor whose first is that of the seeds."""
+    return values.view(-1, *[1] * (tensor.ndim - 1))
 
 
 def _tasks(config, count, rng):
@@ -688,8 +743,9 @@ class _HeldOut:
 
     def error(self, values):
         """Value error of shape (...) for values of shape (..., T, S)."""
-        squares = np.where(self.weights > 0, self.weights * (values - self.truth) ** 2, 0)
-        return np.sqrt(squares.sum(axis=-1).mean(axis=-1))
+        with np.errstate(over="ignore"):  # on the way to divergence
+            squares = np.where(self.weights > 0, self.weights * (values - self.truth) ** 2, 0)
+            return np.sqrt(squares.sum(axis=-1).mean(axis=-1))
 
     def measure(self, parameters):
         """Diagonality, value error and NEU of all seeds."""

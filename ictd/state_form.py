@@ -15,12 +15,13 @@ Parameters are dicts of tensors with leading dimensions (..., sets), sets = 1 fo
 ===========================  ==========================  ====================================================
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 
 from ictd import _checks, prompt, tasks
+from ictd._tensors import check_dtype
 from ictd.dual_head import dual_head_step
 from ictd.temporal_shift import tsm_step
 
@@ -48,6 +49,10 @@ class Inputs:
     states: torch.Tensor
     rewards: torch.Tensor
 
+    def __getitem__(self, index):
+        """Some of the contexts; the index selects along leading dimensions."""
+        return Inputs(*(getattr(self, field.name)[index] for field in fields(self)))
+
     def prompts(self):
         """Prompt matrices Z_0, shape (..., T, d+3, n+1)."""
         states = self.states[..., None].expand(*self.states.shape, self.features.shape[-1])
@@ -68,7 +73,13 @@ def inputs(batch, contexts, dtype=torch.float64):
     Returns
     -------
     Inputs
+
+    Raises
+    ------
+    ValueError, TypeError
+        Contexts that do not fit the tasks.
     """
+    check_dtype(dtype)
     _checks.instance("batch", batch, tasks.Tasks)
     _checks.instance("contexts", contexts, tasks.Contexts)
     if contexts.states.shape[:-1] != batch.shape or contexts.n_states != batch.n_states:
@@ -111,9 +122,48 @@ def kernel(score_matrix, features, log_counts):
     return torch.softmax(scores + log_counts[..., None], dim=-2).transpose(-1, -2)
 
 
+# The number of dimensions of each parameter behind the leading ones, and which of them go together.
+DIMENSIONS = {"value_weights": 2, "score_matrix": 3, "target_weights": 2, "target_score_matrix": 3, "V": 3, "A": 3}
+COMBINATIONS = (
+    {"value_weights", "score_matrix"},
+    {"value_weights", "score_matrix", "target_weights", "target_score_matrix"},
+    {"V", "score_matrix"},
+    {"value_weights", "A"},
+    {"V", "A"},
+)
+
+
 def is_masked(parameters):
     """True if the parameters are the masked ones, for which the state form exists."""
     return "value_weights" in parameters and "score_matrix" in parameters
+
+
+def leading_shape(parameters):
+    """The leading dimensions (...) of a dict of parameters."""
+    name, tensor = next(iter(parameters.items()))
+    return tensor.shape[: -DIMENSIONS[name]]
+
+
+def _check(parameters, inputs, gamma, n_layers, form):
+    """Cheap checks at the door of the read-outs, where every step of a training passes; NaN may enter."""
+    _checks.instance("inputs", inputs, Inputs)
+    _checks.discount(gamma)
+    n_layers = _checks.integer("n_layers", n_layers, low=1)
+    _checks.option("form", form, ("tsm", "dual_head"))
+    if set(parameters) not in COMBINATIONS:
+        raise ValueError(f"parameters must be one of the combinations of the module; got {', '.join(parameters)}")
+    d, dtype, lead = inputs.features.shape[-1], inputs.features.dtype, leading_shape(parameters)
+    sets = {tensor.shape[-DIMENSIONS[name]] for name, tensor in parameters.items()}
+    for name, tensor in parameters.items():
+        if tensor.dtype != dtype:
+            raise TypeError(f"parameters must have the type of the inputs, {dtype}; {name} has {tensor.dtype}")
+        side = d if "score" in name else d + 3
+        shape = (*lead, tensor.shape[-DIMENSIONS[name]], *((3,) if DIMENSIONS[name] == 2 else (side, side)))
+        if tensor.shape != shape or sets not in ({1}, {n_layers}):
+            raise ValueError(
+                f"parameters must have shapes as in `state_form` for d = {d}, with 1 or n_layers = {n_layers} sets and "
+                f"equal leading dimensions; {name} has shape {tuple(tensor.shape)}"
+            )
 
 
 def readout(parameters, inputs, gamma, n_layers, form="tsm"):
@@ -133,7 +183,13 @@ def readout(parameters, inputs, gamma, n_layers, form="tsm"):
     Returns
     -------
     Tensor, shape (..., T, n+1)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Parameters that do not fit each other, the inputs or the number of layers; NaN is not looked for.
     """
+    _check(parameters, inputs, gamma, n_layers, form)
     if is_masked(parameters):
         values = masked_values(parameters, inputs, gamma, n_layers)
         states = inputs.states.expand(*values.shape[:-1], inputs.states.shape[-1])
@@ -145,8 +201,9 @@ def state_values(parameters, inputs, gamma, n_layers, form="tsm"):
     """Values v_L(s) of all states, shape (..., T, S).
 
     Parameters that are not masked have no value for a state but for its columns: their mean is given, and NaN
-    for a state without a column.
+    for a state without a column. Arguments are as in `readout`.
     """
+    _check(parameters, inputs, gamma, n_layers, form)
     if is_masked(parameters):
         return masked_values(parameters, inputs, gamma, n_layers)
     columns = _matrix_readout(parameters, inputs, gamma, n_layers, form)
@@ -160,7 +217,7 @@ def masked_values(parameters, inputs, gamma, n_layers):
     """The state form: v <- v + M (w_R r + gamma w_target P v + w_current v), shape (..., T, S).
 
     With independent heads the target memory of a column is a function tau of the column's next state, with a
-    recursion of its own, and takes the place of gamma v.
+    recursion of its own, and takes the place of gamma v. Arguments are as in `readout`; they are not checked.
     """
     # (..., sets, T, S, S): one kernel for each set of parameters
     features, log_counts = inputs.features.unsqueeze(-4), inputs.log_counts.unsqueeze(-3)
@@ -206,7 +263,7 @@ def _matrix_readout(parameters, inputs, gamma, n_layers, form):
 
 
 def full_matrices(parameters, d):
-    """V and A of shape (..., sets, d+3, d+3), whether they are masked or not."""
+    """V and A of shape (..., sets, d+3, d+3), whether they are masked or not; of the value head, if there are two."""
     row = prompt.rows(d)
     if "V" in parameters:
         V = parameters["V"]

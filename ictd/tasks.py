@@ -19,7 +19,7 @@ class Tasks(_checks.ReadOnly):
     Parameters
     ----------
     transition : array_like, shape (..., S, S)
-        Rows sum to 1.
+        Rows sum to 1, up to 1e-6; they stay as they are.
     reward : array_like, shape (..., S)
         Paid for leaving a state.
     features : array_like, shape (..., S, d)
@@ -42,7 +42,7 @@ class Tasks(_checks.ReadOnly):
         features = _checks.array("features", self.features, (..., transition.shape[-1], "d"))
         if not transition.shape[:-2] == reward.shape[:-1] == features.shape[:-2]:
             raise ValueError(
-                f"transition, reward and features must have the same leading dimensions; "
+                f"transition must have the leading dimensions of reward and features; "
                 f"got shapes {transition.shape}, {reward.shape} and {features.shape}"
             )
         if (transition < 0).any() or np.abs(transition.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
@@ -236,33 +236,46 @@ def sample_paths(transition, first, uniforms):
     Returns
     -------
     ndarray of int, shape (..., n+1)
+        Moves of probability 0 are never taken, whatever the uniforms.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, states or uniforms out of range, NaN. Whether rows sum to 1 is not checked.
     """
     transition = _checks.array("transition", transition, (..., "S", "S"))
     first = _checks.indices("first", first, "an array of integer state indices")
     uniforms = _checks.array("uniforms", uniforms, (..., "n"))
-    n_states = transition.shape[-1]
+    n_states, lead = transition.shape[-1], transition.shape[:-2]
+    fits = len(lead) <= first.ndim and all(m in (1, k) for m, k in zip(lead[::-1], first.shape[::-1]))
+    if transition.shape[-2] != n_states or not fits:
+        raise ValueError(
+            f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of first, "
+            f"{first.shape}; got shape {transition.shape}"
+        )
     if uniforms.shape[:-1] != first.shape:
-        raise ValueError(f"uniforms must have shape ({first.shape} + (n,)); got shape {uniforms.shape}")
-    if first.size and (first.min() < 0 or first.max() >= n_states):
+        raise ValueError(f"uniforms must have shape {(*first.shape, 'n')} to fit first; got shape {uniforms.shape}")
+    if first.min() < 0 or first.max() >= n_states:
         raise ValueError(f"first must hold states from 0 to {n_states - 1}; got {first.min()} to {first.max()}")
     if uniforms.min() < 0 or uniforms.max() >= 1:
-        raise ValueError("uniforms must be in [0, 1); got some that are not")
-    # Exactly 1 from the last possible state on, whatever the rounding.
-    sums = np.cumsum(transition, axis=-1)
-    later = np.cumsum(transition[..., ::-1], axis=-1)[..., ::-1] - transition
-    sums = np.where(later > 0, sums, 1.0)
-    rows = np.broadcast_to(sums, (*first.shape, n_states, n_states)).reshape(-1, n_states)
-    base = n_states * np.arange(first.size)
+        raise ValueError(f"uniforms must be in [0, 1); got {uniforms.min()} to {uniforms.max()}")
+    # The next state is the number of bounds that u has reached. Bounds are 1 from the last possible state on,
+    # whatever the rounding. One column for each chain and state: sums over the first axis are fast.
+    last = n_states - 1 - np.argmax(transition[..., ::-1] > 0, axis=-1)
+    bounds = np.where(np.arange(n_states) < last[..., None], np.cumsum(transition, axis=-1), 1.0)
+    bounds = np.ascontiguousarray(bounds.reshape(-1, n_states).T)
+    chain = np.arange(bounds.shape[1] // n_states).reshape(lead)
+    column = n_states * np.broadcast_to(chain, first.shape).ravel()
     steps = uniforms.reshape(first.size, -1).T
     states = np.empty((len(steps) + 1, first.size), dtype=np.int64)
     states[0] = first.ravel()
-    for k, step in enumerate(steps):
-        states[k + 1] = (step[:, None] >= rows[base + states[k]]).sum(axis=1)
+    for k, u in enumerate(steps):
+        states[k + 1] = (u >= bounds.take(column + states[k], axis=1)).sum(axis=0)
     return np.ascontiguousarray(states.T).reshape(*first.shape, -1)
 
 
 def empirical_models(states, rewards, n_states):
-    """Empirical models of many contexts at once; `td.empirical_model` treats one.
+    """Empirical models of many contexts at once, without checks of the input; `td.empirical_model` treats one.
 
     Parameters
     ----------

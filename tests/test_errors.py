@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import _checks, td
+from ictd import _checks, convergence, tasks, td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
-from ictd.features import gaussian, one_hot
-from ictd.model import SoftmaxICTD
+from ictd.features import gaussian, one_hot, triangular
+from ictd.model import FullICTD, SoftmaxICTD
 from ictd.mrp import MRP, Trajectory, boyan_chain, from_gymnasium, rollout_gymnasium
 from ictd.prompt import build_prompt, check_memory, memory_offset, rows
 from ictd.temporal_shift import TSMLayer, shift_matrices, temporal_shift
@@ -22,6 +22,8 @@ from ictd.temporal_shift import TSMLayer, shift_matrices, temporal_shift
 NAN, INF = float("nan"), float("inf")
 RNG = np.random.default_rng(0)
 P, R = np.full((3, 3), 1 / 3), np.zeros(3)
+KERNEL = (np.eye(3) + P) / 2
+PROCESS = MRP(P, R, 0.9)
 X, REWARDS = np.ones((4, 2)), np.ones(3)
 WALK = Trajectory([0, 1, 0], [1.0, 2.0])
 OPEN = td.empirical_model(Trajectory([0, 1, 2], [1.0, 2.0]), 3)
@@ -32,6 +34,8 @@ V, A = constructed_parameters(2)
 HALF = torch.float16
 SINGLE = V.float()
 MODEL = SoftmaxICTD.constructed(2, 3, 0.9)
+BATCH = tasks.draw(4, 3, 2, np.random.default_rng(0))
+CONTEXTS = BATCH.sample(5, np.random.default_rng(0))
 
 
 class Tabular:
@@ -78,6 +82,11 @@ DISCOUNTED = {
     "weighted_softmax_td": lambda gamma: td.weighted_softmax_td(X, REWARDS, gamma, 2),
     "weighted_softmax_td_states": lambda gamma: td.weighted_softmax_td_states(WALK, np.eye(2), gamma, 2),
     "certainty_equivalence": lambda gamma: td.certainty_equivalence(CLOSED, gamma),
+    "contraction_margin": lambda gamma: convergence.contraction_margin(KERNEL, gamma),
+    "iteration_matrix": lambda gamma: convergence.iteration_matrix(KERNEL, P, gamma),
+    "norm_bound": lambda gamma: convergence.norm_bound(KERNEL, gamma),
+    "reweighted_norm": lambda gamma: convergence.reweighted_norm(KERNEL, P, gamma),
+    "reweighting_ratio": lambda gamma: convergence.reweighting_ratio(KERNEL, P, gamma),
     "build_prompt": lambda gamma: build_prompt(X, REWARDS, np.zeros(4), gamma),
     "memory_offset": lambda gamma: memory_offset(Z, gamma),
     "check_memory": lambda gamma: check_memory(Z, gamma),
@@ -88,6 +97,12 @@ DISCOUNTED = {
     "TSMLayer": lambda gamma: TSMLayer(V, A, gamma),
     "SoftmaxICTD": lambda gamma: model(gamma=gamma),
     "SoftmaxICTD.constructed": lambda gamma: SoftmaxICTD.constructed(2, 3, gamma),
+    "FullICTD": lambda gamma: FullICTD(2, 3, gamma, generator=torch.Generator()),
+    "FullICTD.from_matrices": lambda gamma: FullICTD.from_matrices(V[None], A[None], 3, gamma),
+    "Tasks.value": lambda gamma: BATCH.value(gamma),
+    "Tasks.process": lambda gamma: BATCH.process(0, gamma),
+    "Contexts.constant_value": lambda gamma: CONTEXTS.constant_value(gamma),
+    "Contexts.certainty_equivalence": lambda gamma: CONTEXTS.certainty_equivalence(gamma),
 }
 BAD_DISCOUNTS = [
     (1, ValueError, "got 1"),
@@ -146,12 +161,38 @@ ARRAYS = {
     "counts of EmpiricalModel": ("(S,)", lambda a: empirical(counts=a)),
     "transition of EmpiricalModel": ("(2, 2)", lambda a: empirical(transition=a)),
     "reward of EmpiricalModel": ("(2,)", lambda a: empirical(reward=a)),
+    "X of population_kernel": ("(3, d)", lambda a: convergence.population_kernel(PROCESS, a)),
+    "X of empirical_kernel": ("(S, d)", lambda a: convergence.empirical_kernel(WALK, a)),
+    "M of diagonality": ("(S, S)", lambda a: convergence.diagonality(a)),
+    "M of contraction_margin": ("(S, S)", lambda a: convergence.contraction_margin(a, 0.9)),
+    "M of iteration_matrix": ("(S, S)", lambda a: convergence.iteration_matrix(a, P, 0.9)),
+    "transition of iteration_matrix": ("(3, 3)", lambda a: convergence.iteration_matrix(KERNEL, a, 0.9)),
+    "J of spectral_radius": ("(S, S)", lambda a: convergence.spectral_radius(a)),
+    "J of infinity_norm": ("(S, S)", lambda a: convergence.infinity_norm(a)),
+    "M of norm_bound": ("(S, S)", lambda a: convergence.norm_bound(a, 0.9)),
+    "M of reversing_distribution": ("(S, S)", lambda a: convergence.reversing_distribution(a)),
+    "transition of reweighted_norm": ("(3, 3)", lambda a: convergence.reweighted_norm(KERNEL, a, 0.9)),
+    "transition of reweighting_ratio": ("(3, 3)", lambda a: convergence.reweighting_ratio(KERNEL, a, 0.9)),
+    "weights of balanced_kernel": ("(S,)", lambda a: convergence.balanced_kernel(a, X)),
+    "X of balanced_kernel": ("(3, d)", lambda a: convergence.balanced_kernel([1, 1, 1], a)),
+    "A of balanced_kernel": ("(2, 2)", lambda a: convergence.balanced_kernel([1, 1, 1, 1], X, a)),
+    "X of error_curves": ("(3, d)", lambda a: convergence.error_curves(PROCESS, a, [9], 2, 3, RNG)),
+    "errors of fitted_rate": ("(m, L+1)", lambda a: convergence.fitted_rate(a, (0, 1), RNG)),
+    "lengths of fitted_slope": ("(K,)", lambda a: convergence.fitted_slope(a, X, RNG)),
+    "floors of fitted_slope": ("(4, m)", lambda a: convergence.fitted_slope([1, 2, 3, 4], a, RNG)),
     "x of build_prompt": ("(..., n+1, d)", lambda a: build_prompt(a, REWARDS)),
     "rewards of build_prompt": ("(3,)", lambda a: build_prompt(X, a)),
     "initial of build_prompt": ("(4,)", lambda a: build_prompt(X, REWARDS, a, 0.9)),
     "Z of memory_offset": ("(..., d+3, n+1)", lambda a: memory_offset(a, 0.9)),
     "Z of check_memory": ("(..., d+3, n+1)", lambda a: check_memory(a, 0.9)),
     "Z0 of SoftmaxICTD": ("(..., d+3, n+1)", lambda a: MODEL(a)),
+    "transition of Tasks": ("(..., S, S)", lambda a: tasks.Tasks(a, R, X[:3])),
+    "reward of Tasks": ("(..., 3)", lambda a: tasks.Tasks(P, a, X[:3])),
+    "features of Tasks": ("(..., 3, d)", lambda a: tasks.Tasks(P, R, a)),
+    "rewards of Contexts": ("(..., n)", lambda a: tasks.Contexts([0, 1, 0], a, 3)),
+    "transition of sample_paths": ("(..., S, S)", lambda a: tasks.sample_paths(a, [0], [[0.5]])),
+    "uniforms of sample_paths": ("(..., n)", lambda a: tasks.sample_paths(P, [0], a)),
+    "X of single": ("(3, d)", lambda a: tasks.single(MRP(P, R, 0.9), a)),
     "policy of from_gymnasium": ("(2, 2)", lambda a: from_gymnasium(Tabular(), a, 0.9)),
 }
 NO_ARRAYS = [
@@ -233,6 +274,19 @@ ROWS = [
      ValueError, "n_transitions", "at most 2147483647", "1000000"),
     ("masked number", lambda: MRP(P, R, np.ma.masked), ValueError, "gamma", "masked"),
     ("values that overflow", lambda: MRP([[1.0]], [1e308], 0.99).value(), ValueError, "reward", "overflows", "1e+308"),
+    # ---- convergence; more in test_convergence
+    ("three-dimensional kernel", lambda: convergence.norm_bound(np.ones((1, 1, 1)), 0.9),
+     ValueError, "M", "(S, S)", "(1, 1, 1)"),
+    ("a kernel of zeros", lambda: convergence.norm_bound(np.zeros((2, 2)), 0.9), ValueError, "M", "sum to 1"),
+    ("identity as a kernel", lambda: convergence.reversing_distribution(np.eye(2)),
+     ValueError, "M", "positive entries", "(0, 1)"),
+    ("float lengths", lambda: convergence.error_curves(PROCESS, np.eye(3), [9.0], 2, 3, RNG),
+     TypeError, "lengths", "integers", "float64"),
+    ("context shorter than the chain", lambda: convergence.error_curves(PROCESS, np.eye(3), [2], 2, 3, RNG),
+     ValueError, "lengths", "number of states, 3", "shape (1,)"),
+    ("window beyond the layers", lambda: convergence.fitted_rate(np.ones((1, 3)), (1, 3), RNG),
+     ValueError, "window", "from 2 to 2", "3"),
+    ("window of one layer", lambda: convergence.fitted_rate(np.ones((1, 3)), (1, 1), RNG), ValueError, "window", "1"),
     # ---- features
     ("huge number", lambda: one_hot(HUGE), ValueError, "n_states", "from 1 to 1048576", "1000000"),
     ("huge dimension", lambda: gaussian(3, HUGE, RNG), ValueError, "dim", "from 1 to 1048576", "1000000"),
@@ -242,6 +296,10 @@ ROWS = [
     ("no features", lambda: gaussian(3, 0, RNG), ValueError, "dim", "at least 1", "0"),
     ("negative scale", lambda: gaussian(3, 2, RNG, -1.0), ValueError, "scale", "(0, inf)", "-1.0"),
     ("seed", lambda: gaussian(3, 2, 0), TypeError, "rng", "numpy.random.Generator", "0"),
+    ("one state", lambda: triangular(1, 2), ValueError, "n_states", "at least 2", "1"),
+    ("one hat", lambda: triangular(5, 1), ValueError, "dim", "at least 2", "1"),
+    ("huge number of hats", lambda: triangular(5, HUGE), ValueError, "dim", "from 2 to 1048576", "1000000"),
+    ("hats of height 0", lambda: triangular(5, 2, 0), ValueError, "scale", "(0, inf)", "0"),
     # ---- td
     ("empty context", lambda: td.weighted_softmax_td([[1.0]], [], 0.9, 2), ValueError, "rewards", "empty", "(0,)"),
     ("n features for n rewards", lambda: td.weighted_softmax_td(X[:3], REWARDS, 0.9, 2),
@@ -459,6 +517,68 @@ ROWS = [
     ("huge", lambda: model(d=HUGE), ValueError, "d", "from 1 to 1048576", "1000000"),
     ("huge", lambda: model(n_layers=HUGE), ValueError, "n_layers", "at most 2147483647", "1000000"),
     ("inconsistent, checked", lambda: MODEL.values(Z, check=True), ValueError, "Z", "consistent", "column 3"),
+    ("full, independent heads", lambda: FullICTD(2, 3, 0.9, form="independent_heads", generator=torch.Generator()),
+     ValueError, "form", "'tsm', 'dual_head'", "'independent_heads'"),
+    ("full, seed", lambda: FullICTD(2, 3, 0.9, generator=0), TypeError, "generator", "torch.Generator", "0"),
+    ("full, no layers", lambda: FullICTD(2, 0, 0.9, generator=torch.Generator()),
+     ValueError, "n_layers", "at least 1", "0"),
+    ("one pair of matrices", lambda: FullICTD.from_matrices(V, A, 3, 0.9), ValueError, "V", "(1 or 3", "(5, 5)"),
+    ("sets of another depth", lambda: FullICTD.from_matrices(of_batch(V, 2), of_batch(A, 2), 3, 0.9),
+     ValueError, "V", "(1 or 3", "(2, 5, 5)"),
+    ("unequal sets", lambda: FullICTD.from_matrices(of_batch(V, 3), of_batch(A, 1), 3, 0.9),
+     ValueError, "V", "(3, 5, 5)", "(1, 5, 5)"),
+    ("matrices as arrays", lambda: FullICTD.from_matrices(V[None].numpy(), A[None].numpy(), 3, 0.9),
+     TypeError, "V", "torch.Tensor", "ndarray"),
+    ("NaN in V", lambda: FullICTD.from_matrices(with_entry(V, NAN)[None], A[None], 3, 0.9),
+     ValueError, "V", "finite", "NaN"),
+    ("full, prompt of another d", lambda: FullICTD.constructed(2, 3, 0.9)(torch.ones(6, 4)),
+     ValueError, "Z0", "d = 2", "(6, 4)"),
+    # ---- tasks
+    ("rows that do not sum to 1", lambda: tasks.Tasks(P * 0.9, R, X[:3]), ValueError, "transition", "sum to 1"),
+    ("negative probability", lambda: tasks.Tasks([[1.5, -0.5], [0, 1]], [0, 0], X[:2]), ValueError, "transition"),
+    ("not square", lambda: tasks.Tasks(np.ones((2, 3)) / 3, [0, 0, 0], X[:3]), ValueError, "transition", "(2, 3)"),
+    ("other leading dimensions", lambda: tasks.Tasks(P[None], R, X[:3]),
+     ValueError, "transition", "leading", "(1, 3, 3)", "(3,)"),
+    ("NaN reward", lambda: tasks.Tasks(P, [0, NAN, 0], X[:3]), ValueError, "reward", "finite", "nan"),
+    ("reducible", lambda: tasks.Tasks(np.eye(3), R, X[:3]).stationary(), ValueError, "transition", "irreducible"),
+    ("no tasks", lambda: tasks.draw(0, 5, 2, RNG), ValueError, "count", "at least 1", "0"),
+    ("two states", lambda: tasks.draw(1, 2, 2, RNG), ValueError, "n_states", "at least 3", "2"),
+    ("huge number of states", lambda: tasks.draw(1, HUGE, 2, RNG), ValueError, "n_states", "1048576"),
+    ("no features", lambda: tasks.draw(1, 3, 0, RNG), ValueError, "dim", "at least 1", "0"),
+    ("unknown family", lambda: tasks.draw(1, 3, 2, RNG, "star"), ValueError, "family", "'boyan', 'ring'", "'star'"),
+    ("unknown features", lambda: tasks.draw(1, 3, 2, RNG, features="fourier"),
+     ValueError, "features", "'gaussian', 'one_hot', 'triangular'", "'fourier'"),
+    ("scale 0", lambda: tasks.draw(1, 3, 2, RNG, feature_scale=0), ValueError, "feature_scale", "(0, inf)", "0"),
+    ("one-hot in other dimensions", lambda: tasks.draw(1, 3, 2, RNG, features="one_hot"),
+     ValueError, "dim", "n_states = 3", "2"),
+    ("one triangle", lambda: tasks.draw(1, 3, 1, RNG, features="triangular"), ValueError, "dim", "at least 2", "1"),
+    ("seed", lambda: tasks.draw(1, 3, 2, 0), TypeError, "rng", "numpy.random.Generator", "0"),
+    ("seeds", lambda: tasks.draw(1, 3, 2, [RNG, 1]), TypeError, "rng", "numpy.random.Generator", "1"),
+    ("no generators", lambda: tasks.draw(1, 3, 2, []), ValueError, "rng", "at least one"),
+    ("seed", lambda: BATCH.sample(5, 0), TypeError, "rng", "numpy.random.Generator", "0"),
+    ("too few generators", lambda: BATCH.sample(5, [RNG]), ValueError, "rng", "(4,)", "1"),
+    ("generators for one task", lambda: BATCH[0].sample(5, [RNG]), ValueError, "rng", "()", "1"),
+    ("no generators", lambda: BATCH.sample(5, []), ValueError, "rng", "(4,)", "0"),
+    ("no transitions", lambda: BATCH.sample(0, RNG), ValueError, "n_transitions", "at least 1", "0"),
+    ("negative noise", lambda: BATCH.sample(5, RNG, -1), ValueError, "reward_noise", "[0, inf)", "-1"),
+    ("no process", lambda: tasks.single(P, X[:3]), TypeError, "process", "MRP", "ndarray"),
+    ("float states", lambda: tasks.Contexts([0.0, 1.0], [1.0], 3), TypeError, "states", "integer", "float64"),
+    ("one state", lambda: tasks.Contexts([0], [], 3), ValueError, "states", "n >= 1", "(1,)"),
+    ("state number 3 of 3", lambda: tasks.Contexts([0, 3], [1.0], 3), ValueError, "states", "0 to 2", "0 to 3"),
+    ("negative state", lambda: tasks.Contexts([0, -1], [1.0], 3), ValueError, "states", "0 to 2", "-1"),
+    ("as many rewards as states", lambda: tasks.Contexts([0, 1], [1.0, 2.0], 3), ValueError, "rewards", "(1,)", "(2,)"),
+    ("window before the start", lambda: CONTEXTS.window(-1, 2), ValueError, "start", "from 0 to 4", "-1"),
+    ("window beyond the end", lambda: CONTEXTS.window(3, 3), ValueError, "n_transitions", "from 1 to 2", "3"),
+    ("matrix that is not square", lambda: tasks.sample_paths(np.ones((2, 3)) / 3, [0], [[0.5]]),
+     ValueError, "transition", "(..., S, S)", "(2, 3)"),
+    ("matrices of other chains", lambda: tasks.sample_paths([P, P], [0, 0, 0], np.zeros((3, 2))),
+     ValueError, "transition", "(3,)", "(2, 3, 3)"),
+    ("uniforms of other chains", lambda: tasks.sample_paths(P, [0, 0], [[0.5]]),
+     ValueError, "uniforms", "(2, 'n')", "(1, 1)"),
+    ("uniform 1", lambda: tasks.sample_paths(P, [0], [[1.0]]), ValueError, "uniforms", "[0, 1)", "1.0"),
+    ("uniform below 0", lambda: tasks.sample_paths(P, [0], [[-0.1]]), ValueError, "uniforms", "[0, 1)", "-0.1"),
+    ("unknown first state", lambda: tasks.sample_paths(P, [3], [[0.5]]), ValueError, "first", "0 to 2", "3"),
+    ("float first state", lambda: tasks.sample_paths(P, [0.0], [[0.5]]), TypeError, "first", "integer", "float64"),
 ]
 ROWS += [
     (f"{where} gamma={_checks.describe(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)

@@ -1,9 +1,9 @@
-"""Feature maps: indicator features with a scale, and independent normal features."""
+"""Feature maps: indicator features with a scale, independent normal features, and Boyan's hats."""
 
 import numpy as np
 import pytest
 
-from ictd.features import gaussian, one_hot
+from ictd.features import gaussian, one_hot, triangular
 
 
 def test_one_hot():
@@ -36,3 +36,32 @@ def test_gaussian_draws_come_from_the_generator():
 def test_shapes(dim):
     """(S, d), also for one state."""
     assert gaussian(1, dim, np.random.default_rng(0)).shape == (1, dim)
+
+
+def test_triangular_by_hand():
+    """Boyan's 13 states and 4 features: a quarter of the way from knot to knot at each step; 5 states on 2 knots."""
+    X = triangular(13, 4)
+    expected = [
+        [1, 0, 0, 0],
+        [0.75, 0.25, 0, 0],
+        [0.5, 0.5, 0, 0],
+        [0.25, 0.75, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0.75, 0.25, 0],
+    ]
+    assert X[:6].tolist() == expected and X[12].tolist() == [0, 0, 0, 1]
+    assert triangular(5, 2, scale=4).tolist() == [[4, 0], [3, 1], [2, 2], [1, 3], [0, 4]]
+
+
+@pytest.mark.parametrize("n_states, dim", [(2, 2), (10, 4), (7, 7), (3, 9)])
+def test_triangular_is_a_partition(n_states, dim):
+    """Non-negative, at most two features of a state are not 0, they are neighbours and sum to the scale."""
+    X = triangular(n_states, dim, scale=0.5)
+    assert X.shape == (n_states, dim) and (X >= 0).all()
+    np.testing.assert_allclose(X.sum(axis=1), 0.5, rtol=1e-13)
+    for row in X:
+        places = np.flatnonzero(row)
+        assert len(places) <= 2 and np.ptp(places) <= 1
+    np.testing.assert_allclose(X, X[::-1, ::-1], atol=1e-14)  # symmetric
+    if dim == n_states:
+        np.testing.assert_allclose(X, 0.5 * np.eye(dim), atol=1e-14)

@@ -12,7 +12,7 @@ from strategies import assert_close, contexts, loops, run_layers, seeds
 from ictd import td
 from ictd.dual_head import DualHeadLayer
 from ictd.features import one_hot
-from ictd.model import SoftmaxICTD
+from ictd.model import FullICTD, SoftmaxICTD
 from ictd.mrp import Trajectory, boyan_chain
 from ictd.prompt import build_prompt, memory_offset, rows
 from ictd.temporal_shift import TSMLayer
@@ -25,8 +25,8 @@ def prompt_of(c):
     return build_prompt(c.x, c.rewards, c.initial[c.states], c.gamma)
 
 
-def fresh(d=2, n_layers=3, gamma=0.9, seed=0, **options):
-    return SoftmaxICTD(d, n_layers, gamma, generator=torch.Generator().manual_seed(seed), **options)
+def fresh(d=2, n_layers=3, gamma=0.9, seed=0, kind=SoftmaxICTD, **options):
+    return kind(d, n_layers, gamma, generator=torch.Generator().manual_seed(seed), **options)
 
 
 # ------------------------------------------------------------------------------- constructed weights
@@ -293,3 +293,118 @@ def test_what_softmax_cannot_see():
         outputs.append(model(Z).detach())
     assert_close(outputs[1], outputs[0], 1e-12)
     assert (outputs[2] - outputs[0]).abs().max() > 1e-3
+
+
+# ------------------------------------------------------------------------------------ independent heads
+
+
+@given(contexts(max_steps=50))
+def test_independent_heads_can_run_weighted_softmax_td(c):
+    """With the constructed parameters the second head does what it does in the dual-head form."""
+    n_layers = max(c.n_steps, 1)
+    size = c.step_size if np.ndim(c.step_size) == 0 or c.n_steps else 1.0
+    model = SoftmaxICTD.constructed(c.X.shape[1], n_layers, c.gamma, size, form="independent_heads")
+    assert_close(model.values(prompt_of(c), check=True).detach()[: c.n_steps + 1], loops(c))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_independent_heads_are_dual_head_layers(shared):
+    """Z_0, ..., Z_L of layers with a value and a score matrix for each head; tied, they are the dual-head form."""
+    rng = np.random.default_rng(0)
+    Z0 = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6), rng.normal(size=7), 0.9)
+    model = fresh(shared=shared, form="independent_heads", init_scale=0.6)
+    sets = 1 if shared else 3
+    assert {name: tuple(p.shape) for name, p in model.named_parameters()} == {
+        "value_weights": (sets, 3),
+        "score_matrix": (sets, 2, 2),
+        "target_weights": (sets, 3),
+        "target_score_matrix": (sets, 2, 2),
+    }
+    (V, A), (V_target, A_target) = model.matrices(), model.target_matrices()
+    assert V_target.count_nonzero() == 3 * sets and torch.equal(V_target[:, 3, 2:], model.target_weights)
+    expected = [torch.from_numpy(Z0)]
+    for layer in range(3):
+        i = 0 if shared else layer
+        expected.append(DualHeadLayer(V[i], A[i], 0.9, V_target[i], A_target[i])(expected[-1]))
+    assert_close(torch.stack(list(model.layers(Z0))).detach(), torch.stack(expected).detach(), 1e-13)
+    tied, dual = fresh(shared=shared, form="independent_heads"), fresh(shared=shared, form="dual_head")
+    with torch.no_grad():
+        for name in ("value_weights", "score_matrix"):
+            getattr(dual, name).copy_(getattr(model, name))
+            getattr(tied, name).copy_(getattr(model, name))
+        tied.target_weights.copy_(0.9 * model.value_weights)
+        tied.target_score_matrix.copy_(model.score_matrix)
+    assert_close(tied(Z0).detach(), dual(Z0).detach(), 1e-13)
+    assert (tied(Z0) - model(Z0)).abs().max() > 1e-3
+
+
+def test_independent_heads_have_a_sign_symmetry():
+    """THEORY 9: w_target of the value head with w_R and w_current of the target head may change sign together."""
+    rng = np.random.default_rng(0)
+    Z0 = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6))
+    model = fresh(form="independent_heads", init_scale=0.6)
+    flipped = copy.deepcopy(model)
+    with torch.no_grad():
+        flipped.value_weights[0, 1] *= -1
+        flipped.target_weights[0, [0, 2]] *= -1
+    one, other = model(Z0), flipped(Z0)
+    assert torch.equal(one[rows(2).value], other[rows(2).value])
+    assert torch.equal(one[rows(2).target], -other[rows(2).target]) and one[rows(2).target].abs().max() > 1e-3
+
+
+# ----------------------------------------------------------------------------------- the full model
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("form", LAYERS)
+def test_full_model_is_a_stack_of_layers(form, shared):
+    """Every entry of V and A counts: Z_0, ..., Z_L of the layer classes with random matrices."""
+    model = fresh(shared=shared, form=form, init_scale=0.4, kind=FullICTD)
+    sets = 1 if shared else 3
+    assert {name: tuple(p.shape) for name, p in model.named_parameters()} == {"V": (sets, 5, 5), "A": (sets, 5, 5)}
+    rng = np.random.default_rng(0)
+    Z0 = build_prompt(rng.normal(size=(4, 7, 2)), rng.normal(size=(4, 6)))
+    expected = [torch.from_numpy(Z0)]
+    for layer in range(3):
+        i = 0 if shared else layer
+        expected.append(LAYERS[form](model.V[i].detach(), model.A[i].detach(), 0.9)(expected[-1]))
+    assert_close(torch.stack(list(model.layers(Z0))).detach(), torch.stack(expected), 1e-13)
+    assert model.values(Z0).shape == (4, 4, 7)
+
+
+@pytest.mark.parametrize("form", LAYERS)
+@pytest.mark.parametrize("shared", [True, False])
+def test_full_model_holds_the_masked_one(form, shared):
+    """The matrices of a masked model make a full model with the same outputs; it has a copy of them."""
+    masked = fresh(shared=shared, form=form, init_scale=0.6)
+    V, A = masked.matrices()
+    full = FullICTD.from_matrices(V, A, 3, 0.9, form=form)
+    Z0 = build_prompt(np.random.default_rng(0).normal(size=(6, 2)), np.ones(5))
+    assert torch.equal(full(Z0), masked(Z0))
+    assert full.shared == shared and full.d == 2 and all(p.requires_grad for p in full.parameters())
+    with torch.no_grad():
+        full.V += 1
+    assert (V[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_full_constructed_model(form):
+    """The paper's parameters as full matrices run the same algorithm as the masked model."""
+    full, masked = (kind.constructed(2, 6, 0.9, 0.7, form=form) for kind in (FullICTD, SoftmaxICTD))
+    Z0 = build_prompt(np.random.default_rng(0).normal(size=(6, 2)), np.arange(5.0), np.arange(6.0), 0.9)
+    assert_close(full.values(Z0, check=True).detach(), masked.values(Z0).detach(), 1e-13)
+    assert FullICTD.constructed(2, 1, 0.5, dtype=torch.float32).V.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind, form", [(FullICTD, "tsm"), (FullICTD, "dual_head"), (SoftmaxICTD, "independent_heads")])
+def test_gradients_of_all_parameters(kind, form):
+    """autograd agrees with finite differences."""
+    rng = np.random.default_rng(0)
+    Z = build_prompt(rng.normal(size=(4, 2)), rng.normal(size=3))
+    model = fresh(n_layers=2, form=form, init_scale=0.5, kind=kind)
+    names = [name for name, _ in model.named_parameters()]
+
+    def query(*parameters):
+        return torch.func.functional_call(model, dict(zip(names, parameters)), (Z,))[rows(2).value]
+
+    assert torch.autograd.gradcheck(query, tuple(model.parameters()))

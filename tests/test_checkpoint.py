@@ -1,0 +1,234 @@
+"""Checkpoints: written whole or not at all, read without running anything, damage answered with one clear error."""
+
+import errno
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from ictd import checkpoint
+from ictd.checkpoint import CheckpointError
+
+HEADER = {"kind": "test", "step": 3, "learning_rate": 0.1 + 0.2, "seeds": [0, 1]}
+ARRAYS = {
+    "parameters/A": np.random.default_rng(0).normal(size=(2, 1, 3, 3)).astype(np.float32),
+    "history/error": np.array([0.5, np.nan, -np.inf, -0.0]),
+    "step": np.array(3),
+    "empty": np.zeros((0, 4)),
+    "alive": np.array([True, False]),
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A good checkpoint."""
+    checkpoint.save(tmp_path / "run.npz", HEADER, ARRAYS)
+    return tmp_path / "run.npz"
+
+
+def same(arrays):
+    return arrays.keys() == ARRAYS.keys() and all(
+        arrays[name].dtype == ARRAYS[name].dtype
+        and arrays[name].shape == ARRAYS[name].shape
+        and arrays[name].tobytes() == ARRAYS[name].tobytes()
+        for name in ARRAYS
+    )
+
+
+def refused(path, message="no checkpoint"):
+    """The file is refused with one line that names it, and not touched."""
+    content, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    with pytest.raises(CheckpointError, match=message) as caught:
+        checkpoint.load(path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content and path.stat().st_mtime_ns == stamp
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_is_saved_is_loaded(path):
+    """Header and arrays come back bit for bit, with types and shapes, NaN and -0 included."""
+    header, arrays = checkpoint.load(str(path))
+    assert header == HEADER | {"format": checkpoint.FORMAT, "version": checkpoint.VERSION}
+    assert same(arrays)
+    assert os.listdir(path.parent) == ["run.npz"]
+
+
+def test_save_replaces(path):
+    """A second save takes the place of the first; a header cannot claim another format."""
+    checkpoint.save(path, {"step": 4, "version": 99, "format": "other"}, {"x": np.ones(2)})
+    header, arrays = checkpoint.load(path)
+    assert header["step"] == 4 and header["version"] == checkpoint.VERSION and list(arrays) == ["x"]
+
+
+def test_truncated_anywhere(path):
+    """Every length in the header of the first entry and in the directory at the end, and many between."""
+    content = path.read_bytes()
+    size = len(content)
+    for length in {*range(40), *range(0, size, 37), *range(size - 60, size)}:
+        path.write_bytes(content[:length])
+        refused(path, "no checkpoint")
+
+
+def test_flipped_bits(path):
+    """A damaged file is refused, or the bit did not matter (zip has unused fields): never other numbers."""
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(400):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            header, arrays = checkpoint.load(path)
+        except CheckpointError:
+            found += 1
+            assert path.read_bytes() == damaged
+        else:
+            assert header["seeds"] == [0, 1] and same(arrays)
+    assert found > 200
+
+
+def zip_file():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("letter.txt", "hello")
+    return file.getvalue()
+
+
+def saved(save, *args, **arrays):
+    file = io.BytesIO()
+    save(file, *args, **arrays)
+    return file.getvalue()
+
+
+def with_header(text):
+    """An archive whose header is a given text."""
+    return saved(np.savez, **{"header.json": np.frombuffer(text.encode(), np.uint8), "x": np.ones(2)})
+
+
+FOREIGN = {
+    "empty": b"",
+    "text": b"state,reward\nhome,-1\n",
+    "zeros": bytes(500),
+    "zip": zip_file(),
+    "npy": saved(np.save, np.ones(3)),
+    "npz": saved(np.savez, x=np.ones(3)),
+    "pickle": pickle.dumps({"x": 1}),
+    "no JSON": with_header("{"),
+    "a list": with_header("[1, 2]"),
+    "another format": with_header(json.dumps({"format": "other", "version": 1})),
+    "no version": with_header(json.dumps({"format": checkpoint.FORMAT})),
+    "version in words": with_header(json.dumps({"format": checkpoint.FORMAT, "version": "one"})),
+    "infinite version": with_header('{"format": "ictd checkpoint", "version": Infinity}'),
+    "version 0": with_header(json.dumps({"format": checkpoint.FORMAT, "version": 0})),
+    "header of floats": saved(np.savez, **{"header.json": np.ones((2, 2))}),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_foreign_files(tmp_path, kind):
+    """Files of every other kind."""
+    path = tmp_path / "run.npz"
+    path.write_bytes(FOREIGN[kind])
+    refused(path)
+
+
+def test_newer_version(tmp_path):
+    """A file of a newer version says so and what to do."""
+    path = tmp_path / "run.npz"
+    path.write_bytes(with_header(json.dumps({"format": checkpoint.FORMAT, "version": checkpoint.VERSION + 1})))
+    refused(path, "newer ictd.*upgrade")
+
+
+def test_folders_and_missing_files(tmp_path):
+    """A folder is no checkpoint; a file that is not there is an OSError as everywhere."""
+    with pytest.raises(CheckpointError, match="folder"):
+        checkpoint.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        checkpoint.load(tmp_path / "run.npz")
+
+
+class Bomb:
+    """Unpickling it creates a file."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    """A pickle, alone or inside an archive, is not run."""
+    target = tmp_path / "harm"
+    bomb = np.array([Bomb(target)], dtype=object)
+    (tmp_path / "files").mkdir()
+    path = tmp_path / "files" / "run.npz"
+    for content in (
+        pickle.dumps(Bomb(target)),
+        saved(np.save, bomb),
+        saved(np.savez, **{"header.json": bomb}),
+        saved(np.savez, x=bomb, **{"header.json": np.frombuffer(b"{}", np.uint8)}),
+    ):
+        path.write_bytes(content)
+        refused(path)
+        assert not target.exists()
+    pickle.loads(pickle.dumps(Bomb(target)))
+    assert target.exists()  # it would have worked
+
+
+def test_objects_are_not_saved(path):
+    """An object array would be pickled: it is refused, and the old file stays."""
+    content = path.read_bytes()
+    for wrong in (np.array([{}], dtype=object), np.array(["text"])):
+        with pytest.raises(TypeError, match="^arrays must hold numbers or truth values; x is"):
+            checkpoint.save(path, {}, {"x": wrong})
+    with pytest.raises(TypeError):
+        checkpoint.save(path, {"x": object()}, {})
+    assert path.read_bytes() == content and os.listdir(path.parent) == ["run.npz"]
+
+
+@pytest.mark.parametrize("where", ["half way", "at fsync", "at replace"])
+def test_full_disk(path, monkeypatch, where):
+    """Wherever writing fails, the old file is whole and nothing is left beside it."""
+    content = path.read_bytes()
+
+    def full(file, *_, **__):
+        if where == "half way":
+            file.write(b"half a file")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    module, name = {"half way": (np, "savez"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}[where]
+    monkeypatch.setattr(module, name, full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(path, HEADER, ARRAYS)
+    monkeypatch.undo()
+    assert path.read_bytes() == content and os.listdir(path.parent) == ["run.npz"]
+
+
+def test_the_file_is_whole_at_every_moment(path, monkeypatch):
+    """Until the new file has been written and flushed, the name holds the old one."""
+    content, seen = path.read_bytes(), []
+    replace = os.replace
+
+    def watch(source, target):
+        seen.append(path.read_bytes() == content)
+        checkpoint.load(source)  # complete before it gets the name
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watch)
+    checkpoint.save(path, {"step": 5}, {})
+    assert seen == [True] and checkpoint.load(path)[0]["step"] == 5
+
+
+def test_left_over_of_a_killed_process(path):
+    """A half-written file beside the checkpoint, as kill -9 leaves it, is no obstacle and goes with the next save."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(b"half")
+    assert same(checkpoint.load(path)[1])
+    checkpoint.save(path, HEADER, ARRAYS)
+    assert not partial.exists() and same(checkpoint.load(path)[1])
