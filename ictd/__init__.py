@@ -18,6 +18,9 @@ The companion package of the book. One module per concept:
 ``neu``             objectives of pretraining, the NEU loss (needs torch)
 ``pretrain``        pretraining, all seeds at once (needs torch)
 ``checkpoint``      files from which a killed run goes on
+``runs``            the folder of a run, and what it says when it is read
+``sweep``           runs at every point of a grid, here or on a cluster (needs torch)
+``figures``         figures of runs and sweeps (needs matplotlib)
 ``evaluate``        values of the states of your own trajectory
 ``verify``          the claims of the book on random instances
 ``plots``           figures in one style (needs matplotlib)
@@ -46,6 +49,7 @@ _MODULES = (
     "evaluate",
     "exercises",
     "features",
+    "figures",
     "model",
     "mrp",
     "neu",
@@ -53,7 +57,9 @@ _MODULES = (
     "pretrain",
     "prompt",
     "reference",
+    "runs",
     "state_form",
+    "sweep",
     "tasks",
     "td",
     "temporal_shift",
@@ -62,9 +68,9 @@ _MODULES = (
 )
 # Optional packages that modules need, and the extra that installs a package.
 _NEEDS = dict.fromkeys(
-    ("attention", "dual_head", "model", "neu", "pretrain", "state_form", "temporal_shift"), ("torch",)
+    ("attention", "dual_head", "model", "neu", "pretrain", "state_form", "sweep", "temporal_shift"), ("torch",)
 )
-_NEEDS |= {"plots": ("matplotlib",), "widgets": ("ipywidgets", "matplotlib")}
+_NEEDS |= {"figures": ("matplotlib",), "plots": ("matplotlib",), "widgets": ("ipywidgets", "matplotlib")}
 _EXTRAS = {"torch": "torch", "matplotlib": "plots", "ipywidgets": "widgets"}
 
 

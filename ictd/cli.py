@@ -1,7 +1,7 @@
-"""The command ``ictd``: it parses, calls `ictd.verify` or `ictd.evaluate`, and prints.
+"""The command ``ictd``: it parses, calls `ictd.verify`, `ictd.evaluate` or a training command, and prints.
 
-Exit status: 0 done, also with warnings; 1 a claim failed in ``ictd verify``; 2 wrong use, or a file or the
-standard output that cannot be read or written.
+Exit status: 0 done, also with warnings; 1 a claim failed in ``ictd verify``, or no seed of a run came to its end;
+2 wrong use, or a file or the standard output that cannot be read or written; 130 Ctrl-C.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import ictd  # noqa: E402
-from ictd import _checks  # noqa: E402
+from ictd import _checks, _training_cli  # noqa: E402
 
 EVALUATE_HELP = """\
 Run weighted softmax TD (step size 1, from values 0) on a trajectory of your own and print a value per state
@@ -86,8 +86,15 @@ def _integer(low, high):
     return _argument(int, lambda number: _checks.integer("value", number, low=low, high=high))
 
 
-def parser():
-    """The argument parser of the command."""
+def parser(chosen=None):
+    """The argument parser of the command.
+
+    Parameters
+    ----------
+    chosen : str, optional
+        The command that will be parsed. The options of "pretrain" and "sweep" are there only if it is chosen: their
+        choices and defaults need torch, which takes a second to load.
+    """
     top = argparse.ArgumentParser(
         prog="ictd",
         description="In-context temporal difference learning with softmax attention.",
@@ -97,7 +104,7 @@ def parser():
     top.add_argument("--version", action="version", version=f"ictd {ictd.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def command(name, summary, description, examples):
+    def command(name, summary, description, examples, **settings):
         return commands.add_parser(
             name,
             help=summary,
@@ -105,6 +112,7 @@ def parser():
             epilog=examples,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            **settings,
         )
 
     verify = command("verify", "check the equivalences of the book on random instances", VERIFY_HELP, VERIFY_EXAMPLES)
@@ -132,7 +140,32 @@ def parser():
     target.add_argument("--no-save", action="store_true", help="print only")
     evaluate.add_argument("--force", action="store_true", help="replace the output file if it exists")
     evaluate.set_defaults(run=_evaluate)
+
+    for name, summary, run in (
+        ("pretrain", "pretrain models on random tasks, all seeds at once", _training_cli.pretrain),
+        ("sweep", "pretrain at every point of a grid of settings", _training_cli.sweep),
+    ):
+        texts = (getattr(_training_cli, f"{name.upper()}_{part}") for part in ("HELP", "EXAMPLES"))
+        training = command(name, summary, *texts, usage=f"ictd {name} --out DIR [options]")
+        training.set_defaults(run=_with_fail(name, run))
+        if chosen == name:
+            _training_cli.add_run_options(training, _integer, _real)
+            _training_cli.add_config_options(training, several=name == "sweep")
+
+    figures = command(
+        "figures",
+        "figures of finished runs",
+        _training_cli.FIGURES_HELP,
+        _training_cli.FIGURES_EXAMPLES,
+    )
+    figures.add_argument("folder", type=Path, metavar="DIR", help="folder of a run or a sweep")
+    figures.add_argument("--force", action="store_true", help="replace figures that exist")
+    figures.set_defaults(run=_with_fail("figures", _training_cli.figures))
     return top
+
+
+def _with_fail(name, run):
+    return lambda options: run(options, lambda message: _fail(f"ictd {name}", message))
 
 
 def main(arguments=None):
@@ -164,7 +197,15 @@ def main(arguments=None):
 
 
 def _run(arguments):
-    top = parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    chosen = next((word for word in given if not word.startswith("-")), None)
+    if chosen in ("pretrain", "sweep"):
+        from ictd import verify
+
+        problem = verify.torch_problem()
+        if problem:
+            return _fail(f"ictd {chosen}", f"torch {problem}; install it with: pip install 'ictd[torch]'")
+    top = parser(chosen)
     options = top.parse_args(arguments)
     if options.command is None:
         top.print_help()

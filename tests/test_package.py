@@ -30,10 +30,13 @@ ALLOWED = {
     "temporal_shift": {"_checks", "_tensors", "prompt", "attention"},
     "model": {"_checks", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
     "tasks": {"_checks", "mrp", "features"},
-    "state_form": {"_checks", "prompt", "tasks", "dual_head", "temporal_shift"},
+    "state_form": {"_checks", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
     "neu": {"_checks", "tasks", "state_form"},
-    "checkpoint": set(),
+    "checkpoint": {"_checks"},
     "pretrain": {"_checks", "tasks", "model", "state_form", "neu", "checkpoint"},
+    "runs": {"_checks", "checkpoint", "pretrain"},
+    "_cluster": {"pretrain", "runs"},
+    "sweep": {"pretrain", "runs", "_cluster"},
 }
 NUMPY_HALF = ("mrp", "features", "td", "reference", "prompt", "tasks", "checkpoint")
 
@@ -170,7 +173,7 @@ def test_core_imports_point_one_way(module):
     """mrp, features <- td; prompt, attention <- dual_head, temporal_shift <- model."""
     own, others = imports(module)
     assert own <= ALLOWED[module]
-    outside = others - set(sys.stdlib_module_names)
+    outside = others - set(sys.stdlib_module_names) - ({"distributed"} if module == "_cluster" else set())
     assert outside <= ({"numpy"} if module in (*NUMPY_HALF, "_checks") else {"numpy", "torch", "tqdm"})
 
 
@@ -185,7 +188,7 @@ def test_imports_have_no_cycle():
 
 def test_plots_and_widgets_stand_on_top():
     """Nothing but the widgets, the exercises and the command line imports figures or widgets."""
-    top = {"plots", "widgets", "exercises", "cli"}
+    top = {"plots", "figures", "widgets", "exercises", "cli", "_training_cli"}
     for module in set(MODULES) - top:
         own, others = imports(module)
         assert not own & top and not others & {"matplotlib", "ipywidgets", "IPython"}, module

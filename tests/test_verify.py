@@ -31,6 +31,9 @@ def test_a_missing_torch_is_skipped(monkeypatch):
     assert verify.torch_problem() == "is not installed"
 
 
+CLAIM_TEXTS = {claim.text for claim in verify.CLAIMS}
+
+
 def outcome(results):
     return {result.claim.text: result.status for result in results}
 
@@ -156,7 +159,42 @@ def test_the_norm_bound_can_fail(monkeypatch):
 
     matrix = convergence.iteration_matrix
     monkeypatch.setattr(convergence, "iteration_matrix", lambda *arguments: 3 * matrix(*arguments))
-    assert {"norm bound on J, alpha = 1", "norm bound on J, alpha <= 1"} <= fails()
+    failed = fails()
+    assert {text for text in CLAIM_TEXTS if text.startswith("norm bound on J")} <= failed
+    assert {"gamma ||P||_nu < 1: radius of J below 1", "balanced attention: radius of J below 1"} <= failed
+
+
+def test_a_bound_that_is_too_large_is_found(monkeypatch):
+    from ictd import convergence
+
+    bound = convergence.norm_bound
+    monkeypatch.setattr(convergence, "norm_bound", lambda *arguments: bound(*arguments) + 0.01)
+    assert "norm bound on J, any alpha; attained" in fails()
+
+
+def test_a_wrong_reversing_distribution_is_found(monkeypatch):
+    from ictd import convergence
+
+    monkeypatch.setattr(convergence, "reversing_distribution", lambda M: np.full(len(M), 1 / len(M)))
+    failed = fails()
+    assert "kernel is reversible with weights mu Z" in failed
+    assert "norm bound on J, any alpha; attained" not in failed
+
+
+def test_attention_that_is_not_balanced_is_found(monkeypatch):
+    from ictd import convergence
+
+    def softmax_only(weights, X):
+        return td.softmax_kernel(X, X, counts=weights)
+
+    monkeypatch.setattr(convergence, "balanced_kernel", softmax_only)
+    assert "balanced attention: radius of J below 1" in fails()
+
+
+def test_a_limit_that_is_not_certainty_equivalence_is_found(monkeypatch):
+    solve = td.certainty_equivalence
+    monkeypatch.setattr(td, "certainty_equivalence", lambda model, gamma: solve(model, gamma / 2))
+    assert {"certainty equivalence is a fixed point", "deep limit = certainty equivalence"} <= fails()
 
 
 def test_not_a_number_is_a_failure(monkeypatch):

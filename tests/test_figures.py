@@ -1,0 +1,249 @@
+"""Figures of finished runs and sweeps: from files only, complete SVG files, never over existing ones unasked."""
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="figures need matplotlib")
+
+from ictd import figures, runs  # noqa: E402
+
+NAMES = [f"figure-{name}.svg" for name in ("diagonality", "neu", "score-matrix", "value-error", "weights")]
+REFERENCES = {"constant": 0.5, "certainty_equivalence": 0.1, "constructed": 0.2}
+
+
+def made_run(seeds=3, sets=1, records=5, d=2):
+    """A run with numbers of its own choice."""
+    rng = np.random.default_rng(0)
+    rising = np.linspace(0, 1, records)[:, None, None]
+    shape = (records, seeds, sets)
+    history = {
+        "step": np.arange(records) * 10,
+        "seeds": np.arange(seeds) + 40,
+        "value_weights": rising[..., None] * [1.5, 1.25, -1.375] * np.ones((*shape, 1)),
+        "score_matrix": rising[..., None, None] * (np.eye(d) + 0.01 * rng.standard_normal((*shape, d, d))),
+        "diagonality_mean": 0.1 + 0.4 * rising * np.ones(shape),
+        "diagonality_min": 0.05 + 0.1 * rising * np.ones(shape),
+        "value_error": 0.75 - 0.5 * rising[..., 0] + 0.001 * np.arange(seeds),
+        "neu": 10.0 ** (-1 - 4 * rising[..., 0]) * np.linspace(1, 2, seeds) - 1e-5,
+        "neu_standard_error": np.full(shape[:2], 1e-5),
+        "loss": np.ones(shape[:2]),
+        "cosine_value_weights": np.ones(shape),
+        "cosine_score_matrix": np.ones(shape),
+        "diverged_at": np.full(seeds, -1),
+    }
+    names = ("n_steps", "n_layers", "n_states", "dim", "gamma", "objective", "features")
+    config = dict(zip(names, (10 * (records - 1), 2, 4, d, 0.5, "td", "gaussian")))
+    summary = {"config": config, "seeds": history["seeds"].tolist(), "seconds": 1.5, "threads": 1}
+    summary |= {f"value_error_{name}": value for name, value in REFERENCES.items()}
+    return runs.SavedRun("here", summary, history)
+
+
+def stored(folder, run):
+    """A folder with the files of a finished run."""
+    folder.mkdir(parents=True)
+    runs.write_json(folder / "config.json", {"format": "ictd run", "version": 1, "seeds": [], "config": {}})
+    np.savez(folder / "history.npz", **run.history)
+    runs.write_json(folder / "summary.json", run.summary)
+    return folder
+
+
+def stored_sweep(folder):
+    """A sweep with two finished points and one that is not."""
+    names = ["gamma-0.5", "gamma-0.7", "gamma-0.9"]
+    for name in names[:2]:
+        stored(folder / name, made_run())
+    points = [{"folder": name, "settings": {"gamma": float(name[6:])}, "status": "waiting"} for name in names]
+    table = {"format": "ictd sweep", "version": 1, "vary": {}, "config": {}, "seeds": [], "points": points}
+    runs.write_json(folder / "sweep.json", table)
+    return folder
+
+
+def texts(svg):
+    return [node.text for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text") if node.text]
+
+
+def label(svg):
+    return ET.fromstring(svg).get("aria-label")
+
+
+# --------------------------------------------------------------------------------------------- of a run
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return figures.of_run(made_run())
+
+
+def test_every_figure_is_a_complete_svg_file_with_a_description(drawn):
+    assert sorted(drawn) == NAMES
+    for name, data in drawn.items():
+        root = ET.fromstring(data)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("width").endswith("pt"), name
+        assert len(root.get("aria-label")) > 40 and "$" not in root.get("aria-label")
+        assert "step" in " ".join(texts(data)) or name == "figure-score-matrix.svg"
+    assert drawn == figures.of_run(made_run())  # the same bytes
+
+
+def test_descriptions_name_the_numbers_at_the_end(drawn):
+    assert "w_R (reward) 1.5, w_T (target) 1.25, w_C (current) -1.38" in label(drawn["figure-weights.svg"])
+    assert "mean 0.5, min 0.15" in label(drawn["figure-diagonality.svg"])
+    found = label(drawn["figure-value-error.svg"])
+    assert "trained 0.251, constant 0.5, certainty equivalence 0.1, constructed 0.2" in found
+    assert "0.15 at the start and 5e-06 at the end" in label(drawn["figure-neu.svg"])
+
+
+def axes_of(function, run):
+    """Axes of a figure before it becomes text."""
+    fig, _ = function(run)
+    return fig.axes
+
+
+def test_thin_lines_are_the_seeds_and_the_thick_one_their_median():
+    run = made_run()
+    (ax,) = axes_of(figures.value_error, run)
+    thin = [line.get_ydata() for line in ax.lines if line.get_linewidth() < 1]
+    np.testing.assert_array_equal(np.array(thin).T, run.history["value_error"])
+    (trained,) = [line for line in ax.lines if line.get_label() == "trained"]
+    np.testing.assert_array_equal(trained.get_ydata(), run.history["value_error"][:, 1])
+    for name, level in REFERENCES.items():
+        (line,) = [line for line in ax.lines if line.get_label() == name.replace("_", " ")]
+        assert set(line.get_ydata()) == {level}
+
+
+def test_neu_has_its_interval_on_a_symmetric_logarithmic_axis():
+    run = made_run()
+    (ax,) = axes_of(figures.neu, run)
+    assert ax.get_yscale() == "symlog"
+    (band,) = ax.collections
+    middle = run.history["neu"][:, 1]
+    edges = band.get_paths()[0].vertices[:, 1]
+    assert edges.min() == pytest.approx((middle - 1.96e-5).min())
+    assert edges.max() == pytest.approx((middle + 1.96e-5).max())
+    assert edges.min() < 0
+
+
+def test_parameters_for_each_layer_are_shown_by_layer():
+    run = made_run(seeds=2, sets=3)
+    run.history["value_weights"][..., 1, :] *= 2
+    (ax,) = axes_of(figures.weights, run)
+    thin = [line.get_ydata()[-1] for line in ax.lines if line.get_linewidth() < 0.7]
+    assert sorted(thin) == sorted([1.5, 3, 1.5, 1.25, 2.5, 1.25, -1.375, -2.75, -1.375])
+    assert "thin: layers" in ax.get_ylabel()
+    assert "last layer" in " ".join(ax.get_title() for ax in axes_of(figures.score_matrix, run))
+
+
+def test_the_score_matrix_is_that_of_the_middle_seed():
+    run = made_run()
+    run.history["value_error"][-1] = [0.3, 0.1, 0.2]
+    run.history["score_matrix"][-1, 2, 0] = [[0.75, -0.5], [0.25, 1]]
+    after = axes_of(figures.score_matrix, run)[1]
+    assert after.get_title() == "after (seed 42)"
+    assert [text.get_text() for text in after.texts] == ["0.75", "−0.50", "0.25", "1"]
+
+
+@pytest.mark.parametrize("harm", ["one diverged", "all diverged", "one seed", "nan", "zero"])
+@pytest.mark.filterwarnings("error")
+def test_figures_can_be_drawn_whatever_the_numbers(harm):
+    run = made_run(seeds=1 if harm == "one seed" else 3)
+    history = run.history
+    if harm.endswith("diverged"):
+        history["diverged_at"][: 1 if harm == "one diverged" else 3] = 7
+    for values in history.values():
+        if values.dtype == float and harm in ("nan", "zero"):
+            values[...] = {"nan": np.nan, "zero": 0.0}[harm]
+    if harm == "nan":
+        history["value_error"][1] = 1e300
+    if harm == "one seed":
+        run.summary["value_error_constructed"] = None
+    drawn = figures.of_run(run)
+    assert sorted(drawn) == NAMES
+    for data in drawn.values():
+        assert not re.search(rb"nan|inf[^o]", data.partition(b">")[2])
+    if harm == "one diverged":
+        assert "trained 0.252" in label(drawn["figure-value-error.svg"])  # the median of the other two
+    if harm == "all diverged":
+        assert "trained unknown" in label(drawn["figure-value-error.svg"])
+
+
+def test_many_features_are_drawn_too():
+    before, after = axes_of(figures.score_matrix, made_run(d=200, seeds=1, records=2))
+    assert after.get_xlim() == (-0.5, 149.5)
+
+
+# ------------------------------------------------------------------------------------------- of a sweep
+
+
+def test_the_overview_has_every_finished_point():
+    row = {"status": "finished", "seeds": 3, "pattern": 2, "value_error_median": 0.25, "value_error_min": 0.2}
+    row |= {"value_error_max": 0.3} | {f"value_error_{name}": value for name, value in REFERENCES.items()}
+    rows = [row | {"folder": f"gamma-{i}"} for i in range(45)]
+    rows[3] = {"folder": "gamma-3", "status": "failed"}
+    rows[4] |= {"value_error_median": None, "value_error_min": None, "value_error_max": None}
+    files = figures.of_sweep(rows)
+    assert list(files) == ["figure-overview.svg", "figure-overview-2.svg", "figure-overview-3.svg"]
+    found = [text for data in files.values() for text in texts(data)]
+    expected = [f"gamma-{i}: pattern in 2 of 3 seeds" for i in range(45) if i != 3]
+    assert [text for text in found if text.startswith("gamma")] == expected
+    assert figures.of_sweep([rows[3]]) == {}
+
+
+# ------------------------------------------------------------------------------------------- in folders
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Files without drawings."""
+    monkeypatch.setattr(figures, "_file", lambda fig, alt: b"<svg/>")
+
+
+def test_draw_never_replaces_a_figure_unasked(tmp_path, quick):
+    folder = stored(tmp_path / "a", made_run())
+    (folder / NAMES[0]).write_text("mine")
+    written, kept, notes = figures.draw(folder)
+    assert (sorted(path.name for path in written), kept, notes) == (NAMES[1:], 1, [])
+    assert (folder / NAMES[0]).read_text() == "mine"
+    assert figures.draw(folder)[:2] == ([], 5)
+    assert len(figures.draw(folder, overwrite=True)[0]) == 5
+    assert (folder / NAMES[0]).read_text().startswith("<svg")
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def test_draw_a_sweep_draws_its_finished_runs_and_an_overview(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "OF_RUN", {"figure-neu.svg": figures.neu})
+    folder = stored_sweep(tmp_path / "s")
+    written, kept, notes = figures.draw(folder)
+    assert len(written) == 3 and kept == 0
+    assert len(notes) == 1 and "gamma-0.9 is empty" in notes[0]
+    found = texts((folder / "figure-overview.svg").read_bytes())
+    assert "gamma-0.5: pattern in 3 of 3 seeds" in found and "gamma-0.7: pattern in 3 of 3 seeds" in found
+
+
+def test_draw_says_what_is_wrong_with_a_folder(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("x")
+    table = stored_sweep(tmp_path / "s") / "sweep.json"
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "sweep.json").write_bytes(table.read_bytes())
+    for name, words in {
+        "absent": "does not exist",
+        "other": "holds files but no run",
+        "other/a.txt": "is a file",
+        "none": "no finished run of its sweep",
+    }.items():
+        with pytest.raises(runs.RunError, match=words):
+            figures.draw(tmp_path / name)
+
+
+def test_the_command_needs_no_torch(tmp_path):
+    folder = stored(tmp_path / "a", made_run())
+    code = "import sys; sys.modules['torch'] = None; from ictd import cli; sys.exit(cli.main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "figures", folder], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"5 figures drawn in {folder}\n"
+    assert sorted(path.name for path in folder.glob("figure-*")) == NAMES

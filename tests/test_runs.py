@@ -1,0 +1,417 @@
+"""The folder of a run: what it holds, kills at any moment, refusals. Nothing is ever lost or overwritten unasked."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
+
+from ictd import checkpoint, runs  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+CONFIG = pretrain.Config(
+    n_states=4, dim=2, n_layers=2, n_transitions=20, n_steps=60, batch_size=4,
+    n_records=6, n_held_out=8, neu_batches=3, neu_batch_size=4,
+)  # fmt: skip
+SEEDS = (0, 1, 2)
+FILES = ["checkpoint.npz", "config.json", "history.npz", "summary.json"]
+# The same on the command line
+OPTIONS = (
+    "--states 4 --dim 2 --layers 2 --context 20 --steps 60 --batch 4 --records 6 --held-out 8 --neu-batches 3 "
+    "--neu-batch 4 --seeds 3"
+).split()
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX processes")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run, not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    runs.run(folder, CONFIG, SEEDS)
+    return folder
+
+
+def content(folder):
+    """Names and bytes of the files in a folder."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def assert_same_results(folder, other):
+    """Equal histories, bit for bit, equal summaries but for the time, and nothing half-written."""
+    one, two = runs.read(folder), runs.read(other)
+    assert one.history.keys() == two.history.keys()
+    for name, values in one.history.items():
+        assert values.dtype == two.history[name].dtype
+        assert values.tobytes() == two.history[name].tobytes(), name
+    assert one.summary | {"seconds": 0} == two.summary | {"seconds": 0}
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+# ---------------------------------------------------------------------------------------- what it holds
+
+
+def test_a_finished_run_holds_what_the_computation_gave(finished):
+    result = pretrain.pretrain(CONFIG, SEEDS)
+    assert sorted(os.listdir(finished)) == FILES
+    config = json.loads((finished / "config.json").read_text())
+    assert pretrain.Config(**config["config"]) == CONFIG
+    assert (config["seeds"], config["threads"]) == (list(SEEDS), 1)
+    assert config["versions"] == pretrain.versions()
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary | {"seconds": 0} == json.loads(json.dumps(result.summary() | {"seconds": 0}))
+    with np.load(finished / "history.npz", allow_pickle=False) as history:
+        fields = {name: value for name, value in vars(result.history).items() if value is not None}
+        assert set(history.files) == {*fields, "seeds"}
+        assert history["seeds"].tolist() == list(SEEDS)
+        for name, value in fields.items():
+            np.testing.assert_array_equal(history[name], value)
+    again = pretrain.pretrain(CONFIG, SEEDS, checkpoint_path=finished / "checkpoint.npz")
+    np.testing.assert_array_equal(again.model(1).value_weights.detach(), result.model(1).value_weights.detach())
+
+
+def test_read_gives_medians_over_seeds(finished):
+    run = runs.read(finished)
+    figures = run.figures()
+    errors = run.history["value_error"][-1]
+    assert figures["value_error_median"] == np.median(errors)
+    assert (figures["value_error_min"], figures["value_error_max"]) == (errors.min(), errors.max())
+    assert figures["diagonality_start"] == pytest.approx(np.median(run.history["diagonality_mean"][0, :, 0]))
+    assert figures["neu_end_standard_error"] == pytest.approx(np.median(run.history["neu_standard_error"][-1]))
+    assert (figures["seeds"], figures["diverged"]) == (3, 0)
+    table = run.table()
+    for text in ("3 seeds (0 to 2), 60 steps", f"{np.median(errors):.3g}", f"{figures['neu_end']:.3g}", "1 thread"):
+        assert text in table
+    for name in ("constant", "certainty_equivalence", "constructed"):
+        assert f"{run.summary['value_error_' + name]:.3g}" in table
+
+
+def saved(weights, scores, diverged=None):
+    """A SavedRun with these cosines at the end, each (seeds, sets)."""
+    weights, scores = np.array(weights)[None], np.array(scores)[None]
+    diverged = np.full(weights.shape[1], -1) if diverged is None else np.array(diverged)
+    names = {"cosine_value_weights": weights, "cosine_score_matrix": scores, "diverged_at": diverged}
+    return runs.SavedRun(Path("."), {}, names)
+
+
+def test_pattern_needs_both_cosines_and_a_seed_that_went_on():
+    run = saved([[0.99], [0.98], [0.99], [0.999]], [[0.96], [0.99], [0.95], [0.99]], [-1, -1, -1, 3])
+    assert run.pattern().tolist() == [True, False, False, False]
+    assert saved([[np.nan]], [[0.99]]).pattern().tolist() == [False]
+
+
+def test_pattern_of_layers_leaves_out_what_the_first_layer_cannot_learn():
+    run = saved([[0.1, 0.99, 0.99], [0.99, 0.99, 0.1], [0.1, 0.99, 0.99]], [[0.99] * 3, [0.99] * 3, [0.1, 0.99, 0.99]])
+    assert run.pattern().tolist() == [True, False, False]
+
+
+def test_a_seed_that_diverges_is_recorded_and_the_others_go_on(tmp_path, monkeypatch, finished):
+    start = pretrain.initial_parameters
+
+    def wild(config, seed):
+        return {name: value * (1e30 if seed == 1 else 1) for name, value in start(config, seed).items()}
+
+    monkeypatch.setattr(pretrain, "initial_parameters", wild)
+    run = runs.run(tmp_path / "a", CONFIG, SEEDS)
+    usual = runs.read(finished)
+    assert run.alive.tolist() == [True, False, True]
+    assert run.history["value_error"][-1, [0, 2]].tolist() == usual.history["value_error"][-1, [0, 2]].tolist()
+    figures = runs.read(tmp_path / "a").figures()
+    assert figures["diverged"] == 1
+    assert figures["value_error_max"] == usual.history["value_error"][-1, [0, 2]].max()
+    assert "seed 1 stopped at step 0" in run.table() and "1 of 3 seeds" in run.table()
+    summary = json.loads((tmp_path / "a" / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert summary["diverged_at"] == [-1, 0, -1]
+
+
+def test_all_seeds_diverge(tmp_path):
+    config = pretrain.Config(**vars(CONFIG) | {"learning_rate": 1e30, "clip": 1e30, "n_steps": 5})
+    run = runs.run(tmp_path / "a", config, (4, 7))
+    assert not run.alive.any()
+    assert run.figures()["value_error_median"] is None
+    assert "2 of 2 seeds" in run.table() and "2 seeds (4, 7)" in run.table()
+
+
+# ------------------------------------------------------------------------------------------------ kills
+
+
+@posix
+def test_a_kill_between_any_two_writes_loses_nothing(tmp_path, finished):
+    """A child dies just before or just after its k-th file is moved into place; then the run goes on."""
+
+    def drawing(run):
+        return {"figure-a.svg": b"<svg/>", "figure-b.svg": b"<svg/>"}
+
+    def child(folder, deadly, after):
+        calls, move = [], os.replace
+
+        def dying_move(source, target):
+            calls.append(target)
+            if len(calls) == deadly and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            move(source, target)
+            if len(calls) == deadly and after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        os.replace = dying_move
+        runs.run(folder, CONFIG, SEEDS, draw=drawing)
+
+    kills = 0
+    for deadly in range(1, 10):
+        for after in (False, True):
+            folder = tmp_path / f"{deadly}-{after}"
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    child(folder, deadly, after)
+                finally:
+                    os._exit(0)
+            status = os.waitpid(pid, 0)[1]
+            if os.WIFSIGNALED(status):
+                kills += 1
+                if runs.state(folder) != "finished":  # the last file of all was in place
+                    runs.run(folder, CONFIG, SEEDS, draw=drawing)
+            assert_same_results(folder, finished)
+            assert sorted(os.listdir(folder)) == sorted([*FILES, "figure-a.svg", "figure-b.svg"])
+    assert kills == 12  # config, checkpoint, history, two figures, summary
+
+
+@posix
+def test_real_kills_at_random_moments(tmp_path, finished):
+    """kill -9 of the command, again and again; at the end the results are those of an undisturbed run."""
+    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(tmp_path / "a"), *OPTIONS, "--save-every", "0"]
+    path = tmp_path / "a" / "checkpoint.npz"
+    chance = random.Random(time.time_ns())
+    steps = []
+    for _ in range(3):
+        old = path.stat().st_mtime_ns if path.exists() else None
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while process.poll() is None and (path.stat().st_mtime_ns if path.exists() else None) == old:
+            time.sleep(0.002)  # the program loads
+        time.sleep(chance.uniform(0, 0.25))
+        process.kill()
+        error = process.communicate()[1]
+        if runs.state(tmp_path / "a") == "finished":
+            break
+        assert process.returncode == -signal.SIGKILL, error
+        steps.append(checkpoint.load(path)[0]["step"])
+    else:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and "going on" in done.stderr, done.stderr
+    assert steps == sorted(steps) and 0 < steps[0] <= CONFIG.n_steps, steps
+    for path in (tmp_path / "a").glob("figure-*"):
+        path.unlink()
+    assert_same_results(tmp_path / "a", finished)
+
+
+@posix
+def test_ctrl_c_saves_the_state_between_two_steps(tmp_path, finished):
+    folder = tmp_path / "a"
+    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(folder), *OPTIONS, "--save-every", "0.01"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (folder / "checkpoint.npz").exists():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == ""
+    assert "interrupted; the checkpoint is saved, and the same command goes on" in error
+    assert "Traceback" not in error
+    assert runs.state(folder) == "begun"
+    runs.run(folder, CONFIG, SEEDS)
+    assert_same_results(folder, finished)
+
+
+@posix
+def test_a_full_disk_is_named_and_the_run_can_go_on(tmp_path, finished):
+    import resource
+
+    folder = tmp_path / "a"
+    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(folder), *OPTIONS]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # noqa: E731
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith(f"ictd pretrain: error: {folder}: cannot be read or written: ")
+    assert "Traceback" not in done.stderr
+    assert os.listdir(folder) == ["config.json"]
+    runs.run(folder, CONFIG, SEEDS)
+    assert_same_results(folder, finished)
+
+
+# --------------------------------------------------------------------------------------------- refusals
+
+
+def test_a_finished_run_is_not_run_again(finished):
+    before = content(finished)
+    assert runs.check(finished, CONFIG, SEEDS, 1) == "finished"
+    with pytest.raises(runs.RunError, match="holds this run already, finished"):
+        runs.run(finished, CONFIG, SEEDS)
+    assert content(finished) == before
+
+
+@pytest.mark.parametrize(
+    "change, field, there, here",
+    [
+        ({"gamma": 0.6}, "gamma", 0.5, 0.6),
+        ({"n_layers": 3}, "n_layers", 2, 3),
+        ({"shared": False}, "shared", True, False),
+        ({"seeds": (0, 1)}, "seeds", [0, 1, 2], [0, 1]),
+        ({"threads": 2}, "threads", 1, 2),
+    ],
+)
+def test_another_run_is_refused_by_name(finished, change, field, there, here):
+    before = content(finished)
+    settings = {"seeds": SEEDS, "threads": 1} | change
+    seeds, threads = settings.pop("seeds"), settings.pop("threads")
+    config = pretrain.Config(**vars(CONFIG) | settings)
+    with pytest.raises(runs.OtherRunError, match=f"{field} is") as caught:
+        runs.run(finished, config, seeds, threads=threads)
+    assert (caught.value.field, caught.value.there, caught.value.here) == (field, there, here)
+    assert content(finished) == before
+
+
+def test_a_setting_of_a_newer_version_is_refused(finished, tmp_path):
+    config = json.loads((finished / "config.json").read_text())
+    config["config"]["momentum"] = 0.5
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(runs.OtherRunError, match="momentum is 0.5 there and unknown here"):
+        runs.check(tmp_path, CONFIG, SEEDS, 1)
+
+
+def test_force_removes_only_what_a_run_writes(tmp_path):
+    folder = tmp_path / "a"
+    runs.run(folder, CONFIG, SEEDS, draw=lambda run: {"figure-old.svg": b"<svg/>"})
+    (folder / "notes.txt").write_text("mine")
+    (folder / "figures").mkdir()
+    config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3})
+    runs.run(folder, config, (5,), force=True)
+    assert sorted(os.listdir(folder)) == sorted([*FILES, "figures", "notes.txt"])
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert runs.read(folder).history["seeds"].tolist() == [5]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_with_other_files_is_refused_also_with_force(tmp_path, force):
+    for name, text in {"config.json": '{"debug": true}', "thesis.tex": "years of work"}.items():
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_text(text)
+        with pytest.raises(runs.RunError, match="holds files but no run|was not written by this command"):
+            runs.run(folder, CONFIG, SEEDS, force=force)
+        assert content(folder) == {name: text.encode()}
+
+
+def test_a_half_written_file_does_not_make_a_folder_foreign(tmp_path, finished):
+    (tmp_path / ".config.json.partial").write_text("{")
+    runs.run(tmp_path, CONFIG, SEEDS)
+    assert_same_results(tmp_path, finished)
+
+
+def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for place, words in {
+        "file": "is a file",
+        "file/a": "is a file",
+        "link": "link to nowhere",
+        "link/a": "link to nowhere",
+        "n" * 300: "cannot be read",
+        "a\0b": "cannot be read",
+    }.items():
+        with pytest.raises(runs.RunError, match=words):
+            runs.run(tmp_path / place, CONFIG, SEEDS)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link"]
+    monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root
+    with pytest.raises(runs.RunError, match="cannot be written: Permission denied"):
+        runs.run(tmp_path / "new" / "a", CONFIG, SEEDS)
+    assert not (tmp_path / "new").exists()
+
+
+@posix
+def test_two_processes_do_not_work_in_one_folder(tmp_path):
+    runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})
+    before = content(tmp_path / "a")
+    for force in (False, True):
+        with runs.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="another process works in it"):
+            runs.run(tmp_path / "a", CONFIG, SEEDS, force=force)
+    assert content(tmp_path / "a") == before
+    runs.run(tmp_path / "a", CONFIG, SEEDS)  # the lock is gone
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("", "is damaged"),
+        ('{"format": "ictd run"', "is damaged"),
+        ("[" * 100_000, "is damaged"),
+        ("[1]", "was not written by this command"),
+        ('{"format": "ictd run", "version": 2}', "newer ictd"),
+        ('{"format": "ictd run", "version": "x"}', "newer ictd"),
+        ('{"format": "ictd run", "version": 1}', "settings or seeds are missing"),
+    ],
+)
+def test_a_damaged_config_is_refused(tmp_path, text, words):
+    (tmp_path / "config.json").write_text(text)
+    for force in (False, True):
+        with pytest.raises(runs.RunError, match=words):
+            runs.run(tmp_path, CONFIG, SEEDS, force=force)
+    assert content(tmp_path) == {"config.json": text.encode()}
+
+
+@pytest.mark.parametrize("harm", ["truncated", "foreign", "newer", "other"])
+def test_a_bad_checkpoint_is_refused_and_left_as_it_is(tmp_path, finished, harm):
+    runs.begin(tmp_path, CONFIG, SEEDS, 1, {})
+    good = (finished / "checkpoint.npz").read_bytes()
+    path = tmp_path / "checkpoint.npz"
+    path.write_bytes({"truncated": good[: len(good) // 2], "foreign": b"PK\x03\x04 my zip file"}.get(harm, good))
+    if harm in ("newer", "other"):
+        header, arrays = checkpoint.load(path)
+        if harm == "other":
+            header["config"]["gamma"] = 0.25
+        newer = {"version": 99} if harm == "newer" else {}
+        text = json.dumps(header | newer).encode()
+        with open(path, "wb") as file:
+            np.savez(file, **{"header.json": np.frombuffer(text, np.uint8)}, **arrays)
+    before = content(tmp_path)
+    with pytest.raises(checkpoint.CheckpointError, match="checkpoint.npz"):
+        runs.run(tmp_path, CONFIG, SEEDS)
+    assert content(tmp_path) == before
+    runs.run(tmp_path, CONFIG, SEEDS, force=True)
+    assert_same_results(tmp_path, finished)
+
+
+def test_read_says_what_is_not_there(tmp_path):
+    with pytest.raises(runs.RunError, match="empty, or does not exist"):
+        runs.read(tmp_path / "absent")
+    runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})
+    with pytest.raises(runs.RunError, match="is not finished"):
+        runs.read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("harm", ["summary", "history", "missing", "shape", "field", "objects"])
+def test_read_refuses_damaged_results(tmp_path, finished, harm):
+    for name, data in content(finished).items():
+        (tmp_path / name).write_bytes(data)
+    with np.load(finished / "history.npz") as archive:
+        arrays = dict(archive)
+    if harm == "summary":
+        (tmp_path / "summary.json").write_text('{"config": {}}')
+    elif harm == "history":
+        (tmp_path / "history.npz").write_bytes(b"PK")
+    elif harm == "missing":
+        (tmp_path / "history.npz").unlink()
+    else:
+        change = {
+            "shape": {"neu": arrays["neu"][1:]},
+            "field": {"neu": arrays.pop("neu")} if harm == "field" else {},
+            "objects": {"neu": np.array([object()])},
+        }[harm]
+        np.savez(tmp_path / "history.npz", **arrays | (change if harm != "field" else {}))
+    with pytest.raises(runs.RunError, match="damaged|cannot be read"):
+        runs.read(tmp_path)

@@ -1,0 +1,321 @@
+"""Sweeps: the grid, points as single runs, and a real cluster that loses a worker in the middle of a run."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
+
+from ictd import _cluster, runs, sweep  # noqa: E402
+
+SMALL = {
+    "n_states": 4, "dim": 2, "n_layers": 2, "n_transitions": 20, "n_steps": 30, "batch_size": 4, "n_records": 3,
+    "n_held_out": 8, "neu_batches": 3, "neu_batch_size": 4,
+}  # fmt: skip
+SEEDS = (0, 1)
+
+
+def points(n_steps=30, **several):
+    values = {name: [value] for name, value in SMALL.items()} | {"n_steps": [n_steps]} | several
+    return sweep.grid(values)
+
+
+GRID = points(gamma=[0.5, 0.9], objective=["td", "mc"])
+
+
+def assert_same_history(one, other):
+    one, other = runs.read(one).history, runs.read(other).history
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A finished sweep, not to be changed."""
+    folder = tmp_path_factory.mktemp("sweeps") / "local"
+    sweep.sweep(folder, GRID, SEEDS)
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------- grid
+
+
+def test_grid_is_the_product_in_order():
+    assert [point.settings for point in GRID] == [
+        {"gamma": gamma, "objective": objective} for gamma in (0.5, 0.9) for objective in ("td", "mc")
+    ]
+    assert [point.name for point in GRID][:2] == ["gamma-0.5_objective-td", "gamma-0.5_objective-mc"]
+    for point in GRID:
+        assert point.config == pretrain.Config(**SMALL | point.settings)
+    assert [(point.name, point.settings) for point in points()] == [("run", {})]
+
+
+def test_grid_refuses_bad_points_before_any_work():
+    with pytest.raises(ValueError, match="gamma must have different values; got gamma-0.5 twice"):
+        points(gamma=[0.5, 0.9, 0.5])
+    with pytest.raises(ValueError, match="dim must equal n_states = 4"):
+        points(features=["gaussian", "one_hot"])
+
+
+# ------------------------------------------------------------------------------------- in this process
+
+
+def test_a_point_is_a_run(local, tmp_path):
+    runs.run(tmp_path / "a", GRID[2].config, SEEDS)
+    assert_same_history(local / GRID[2].name, tmp_path / "a")
+    assert sorted(os.listdir(local / GRID[2].name)) == sorted(os.listdir(tmp_path / "a"))
+
+
+def test_the_table_holds_settings_and_figures(local):
+    table = json.loads((local / "sweep.json").read_text())
+    assert table["vary"] == {"gamma": [0.5, 0.9], "objective": ["td", "mc"]}
+    assert table["seeds"] == list(SEEDS)
+    for point, row in zip(GRID, table["points"], strict=True):
+        figures = runs.read(local / point.name).figures()
+        assert row == {"folder": point.name, "settings": point.settings, "status": "finished", "error": None} | figures
+
+
+def test_again_it_skips_what_is_finished_and_goes_on_with_the_rest(local, tmp_path, monkeypatch):
+    """Interrupted in the third of four points."""
+    computed, compute = [], pretrain.pretrain
+
+    def count(config, *arguments, **options):
+        computed.append((config.gamma, config.objective))
+        if len(computed) == 3:
+            raise KeyboardInterrupt
+        return compute(config, *arguments, **options)
+
+    monkeypatch.setattr(pretrain, "pretrain", count)
+    with pytest.raises(KeyboardInterrupt):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS)
+    states = sweep.check(tmp_path / "a", GRID, SEEDS, 1)
+    assert list(states.values()) == ["finished", "finished", "begun", "empty"]
+    said = []
+    rows = sweep.sweep(tmp_path / "a", GRID, SEEDS, report=said.append)
+    assert computed == [(0.5, "td"), (0.5, "mc"), (0.9, "td"), (0.9, "td"), (0.9, "mc")]
+    assert [text.split()[0] for text in said] == ["[3/4]", "[4/4]"]
+    assert [row["status"] for row in rows] == ["finished"] * 4
+    for point in GRID:
+        assert_same_history(tmp_path / "a" / point.name, local / point.name)
+    rows_again = sweep.sweep(tmp_path / "a", GRID, SEEDS)
+    assert rows_again == rows and len(computed) == 5
+
+
+def test_a_point_that_fails_does_not_stop_the_others(local, tmp_path):
+
+    def stop(text):
+        raise KeyboardInterrupt
+
+    first, second = (tmp_path / "a" / point.name for point in GRID[:2])
+    with pytest.raises(KeyboardInterrupt):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, report=stop)
+    runs.begin(second, GRID[1].config, SEEDS, 1, {})
+    (second / "checkpoint.npz").write_bytes(b"damaged")
+    rows = sweep.sweep(tmp_path / "a", GRID, SEEDS)
+    assert [row["status"] for row in rows] == ["finished", "failed", "finished", "finished"]
+    assert "CheckpointError" in rows[1]["error"] and "damaged" in rows[1]["error"]
+    assert (second / "checkpoint.npz").read_bytes() == b"damaged"
+    assert json.loads((tmp_path / "a" / "sweep.json").read_text())["points"] == rows
+    (second / "checkpoint.npz").unlink()
+    assert sweep.sweep(tmp_path / "a", GRID, SEEDS)[1]["status"] == "finished"
+    assert_same_history(second, local / GRID[1].name)
+    assert_same_history(first, local / GRID[0].name)
+
+
+@pytest.mark.parametrize(
+    "grid, seeds, threads, field",
+    [
+        (points(gamma=[0.5, 0.8], objective=["td", "mc"]), SEEDS, 1, "gamma"),
+        (points(gamma=[0.5, 0.9]), SEEDS, 1, "objective"),
+        (points(gamma=[0.5, 0.9], objective=["td", "mc"], form=["tsm", "dual_head"]), SEEDS, 1, "form"),
+        (points(n_steps=31, gamma=[0.5, 0.9], objective=["td", "mc"]), SEEDS, 1, "n_steps"),
+        (GRID, (0, 1, 2), 1, "seeds"),
+        (GRID, SEEDS, 2, "threads"),
+    ],
+)
+def test_another_sweep_is_refused_by_name(local, grid, seeds, threads, field):
+    before = {path: path.stat().st_mtime_ns for path in local.rglob("*")}
+    with pytest.raises(runs.OtherRunError) as caught:
+        sweep.sweep(local, grid, seeds, threads=threads)
+    assert caught.value.field == field
+    assert {path: path.stat().st_mtime_ns for path in local.rglob("*")} == before
+
+
+def test_force_removes_what_the_old_sweep_wrote_and_nothing_else(tmp_path):
+    folder = tmp_path / "a"
+    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,), draw_overview=lambda rows: {"figure-overview.svg": b"<svg/>"})
+    (folder / "gamma-0.9" / "notes.txt").write_text("mine")
+    (folder / "plan.txt").write_text("mine")
+    sweep.sweep(folder, points(gamma=[0.5, 0.7]), (1,), force=True)
+    assert sorted(os.listdir(folder)) == ["gamma-0.5", "gamma-0.7", "gamma-0.9", "plan.txt", "sweep.json"]
+    assert os.listdir(folder / "gamma-0.9") == ["notes.txt"]
+    assert runs.read(folder / "gamma-0.5").summary["seeds"] == [1]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_with_other_things_is_refused(tmp_path, force):
+    runs.begin(tmp_path / "run", GRID[0].config, SEEDS, 1, {})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("years of work")
+    (tmp_path / "bad").mkdir()
+    table = {"format": "ictd sweep", "version": 1, "vary": {}, "config": {}, "seeds": [], "points": []}
+    table["points"] = [{"folder": "../run", "settings": {}}]
+    (tmp_path / "bad" / "sweep.json").write_text(json.dumps(table))
+    for name in ("run", "full", "bad"):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        with pytest.raises(runs.RunError, match="holds files but no sweep|is damaged"):
+            sweep.sweep(tmp_path / name, GRID, SEEDS, force=force)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+# ------------------------------------------------------------------------------------- on a real cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A scheduler with two worker processes."""
+    distributed = pytest.importorskip("distributed", reason="sweeps on a cluster need distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+class WhenBusy(threading.Thread):
+    """Do something as soon as a worker computes."""
+
+    def __init__(self, cluster, action):
+        super().__init__(daemon=True)
+        self.cluster, self.action, self.done = cluster, action, []
+
+    def run(self):
+        while not self.done:
+            time.sleep(0.01)
+            for state in list(self.cluster.scheduler.workers.values()):
+                if any(task.prefix.name == "work" for task in list(state.processing)):
+                    time.sleep(0.1)  # into the middle of the training
+                    if state.processing:
+                        self.done.append(self.action(state))
+                        return
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_a_killed_worker_loses_no_result(cluster, tmp_path):
+    grid = points(n_steps=400, gamma=[0.5, 0.7, 0.9])
+    warm = cluster.get_client().run(lambda: __import__("ictd.pretrain") and os.getpid())
+    assert len(warm) == 2
+
+    def kill(state):
+        pid = warm[state.address]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    killer = WhenBusy(cluster, kill)
+    killer.start()
+    said = []
+    address = cluster.scheduler_address
+    rows = sweep.sweep(tmp_path / "a", grid, SEEDS, scheduler=address, patience=30, report=said.append)
+    assert killer.done and not os.path.exists(f"/proc/{killer.done[0]}/cmdline"), "no worker was killed"
+    assert [row["status"] for row in rows] == ["finished"] * 3, rows
+    assert len(said) == 3
+    for point in grid:
+        runs.run(tmp_path / "b" / point.name, point.config, SEEDS)
+        assert_same_history(tmp_path / "a" / point.name, tmp_path / "b" / point.name)
+        assert sorted(os.listdir(tmp_path / "a" / point.name)) == sorted(os.listdir(tmp_path / "b" / point.name))
+        assert runs.read(tmp_path / "a" / point.name).summary["threads"] == 1
+
+
+def test_the_cluster_goes_on_from_a_local_checkpoint(cluster, local, tmp_path, monkeypatch):
+    """Points that were begun here are finished there, with the same results."""
+    advance = pretrain._Run.advance
+
+    def stop(self):
+        if self.step == 17:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(pretrain._Run, "advance", stop)
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, checkpoint_seconds=0)
+    assert runs.state(tmp_path / "a" / GRID[0].name) == "begun"
+    assert (tmp_path / "a" / GRID[0].name / "checkpoint.npz").exists()
+    rows = sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=cluster.scheduler_address)
+    assert [row["status"] for row in rows] == ["finished"] * 4
+    for point in GRID:
+        assert_same_history(tmp_path / "a" / point.name, local / point.name)
+
+
+def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path):
+    runs.begin(tmp_path / "a" / GRID[1].name, GRID[1].config, SEEDS, 1, {})
+    (tmp_path / "a" / GRID[1].name / "checkpoint.npz").write_bytes(b"damaged")
+    table = json.loads((local / "sweep.json").read_text())
+    (tmp_path / "a" / "sweep.json").write_text(json.dumps(table))
+    rows = sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=cluster.scheduler_address)
+    assert [row["status"] for row in rows] == ["finished", "failed", "finished", "finished"]
+    assert "CheckpointError" in rows[1]["error"]
+
+
+def test_other_versions_are_refused_before_anything_is_written(cluster, tmp_path, monkeypatch):
+    versions = pretrain.versions() | {"ictd": "9.9"}
+    monkeypatch.setattr(pretrain, "versions", lambda: versions)
+    with pytest.raises(_cluster.ClusterError, match="worker at tcp://.* has ictd .*, and this process has ictd 9.9"):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=cluster.scheduler_address)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_worker_that_joins_late_checks_its_version():
+    with pytest.raises(_cluster.ClusterError, match="a worker has ictd .* this process has ictd 9.9"):
+        _cluster.work(GRID[0].config, SEEDS, None, 1, {"ictd": "9.9"})
+
+
+def test_a_cluster_without_workers_is_named(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": True, "dashboard_address": ":0", "silence_logs": 50, "threads_per_worker": 1}
+    with distributed.LocalCluster(n_workers=0, **options) as empty:
+        address = empty.scheduler_address
+        with pytest.raises(_cluster.ClusterError, match=f"{address} has no workers after 0.5 s"):
+            sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(_cluster.ClusterError, match=f"no scheduler answers at {address} within 0.5 s"):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
+    for wrong in ("here", "tcp://", ""):
+        with pytest.raises(_cluster.ClusterError, match="no scheduler answers"):
+            sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=wrong, patience=0.5)
+    assert not (tmp_path / "a").exists()
+
+
+def test_when_all_workers_go_what_is_finished_stays(cluster, tmp_path):
+    """The last test with this cluster: it loses its workers and its scheduler."""
+    grid = points(n_steps=3000, gamma=[0.5, 0.9])
+    killer = WhenBusy(cluster, lambda state: cluster.scale(0))
+    killer.start()
+    with pytest.raises(_cluster.ClusterError, match="no workers for 1 s; what is finished is saved"):
+        sweep.sweep(tmp_path / "a", grid, SEEDS, scheduler=cluster.scheduler_address, patience=1)
+    assert killer.done
+    table = json.loads((tmp_path / "a" / "sweep.json").read_text())
+    assert {row["status"] for row in table["points"]} == {"waiting"}
+    assert set(sweep.check(tmp_path / "a", grid, SEEDS, 1).values()) == {"begun"}
+
+
+def test_without_distributed_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(_cluster.ClusterError, match=r"pip install 'ictd\[cluster\]'"):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler="tcp://127.0.0.1:1")
+    assert not (tmp_path / "a").exists()
+
+
+def test_threads_are_pinned(tmp_path):
+    import torch
+
+    before = torch.get_num_threads()
+    rows = sweep.sweep(tmp_path / "a", points(n_steps=3), SEEDS, threads=2)
+    assert runs.read(tmp_path / "a" / "run").summary["threads"] == 2
+    assert torch.get_num_threads() == before
+    assert rows[0]["seconds"] > 0 and np.isfinite(rows[0]["value_error_median"])
