@@ -144,7 +144,7 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
 def neu_loss(parameters, first, second, gamma, n_layers, form="tsm"):
     """Unbiased NEU loss from two independent batches of tasks and contexts: the inner product of their updates.
 
-    Its expectation is J = |E[delta grad TF]|^2, and the expectation of its gradient is the gradient of J.
+    Its expectation is ``J = |E[delta grad TF]|^2``, and the expectation of its gradient is the gradient of J.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype
 
 
 def neu(model, windows):
-    """Unbiased estimate of a model's NEU loss, |E[delta grad TF(Z_0)]|^2 over all parameters of the model.
+    """Unbiased estimate of a model's NEU loss, ``|E[delta grad TF(Z_0)]|^2`` over all parameters of the model.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def neu(model, windows):
 
 
 def one_batch_neu(model, windows):
-    """The biased estimate: the mean of |g|^2 over batches, g a batch's mean update, with its standard error.
+    """The biased estimate: the mean of ``|g|^2`` over batches, g a batch's mean update, with its standard error.
 
     Its expectation is the NEU loss plus the variance of g, which shrinks like 1/T.
     """
@@ -324,7 +324,7 @@ def squared_norm(updates):
     Returns
     -------
     Estimate
-        Of |m|^2, from all pairs of different draws: (|sum g|^2 - sum |g|^2) / (B (B - 1)).
+        Of ``|m|^2``, from all pairs of different draws: ``(|sum g|^2 - sum |g|^2) / (B (B - 1))``.
     """
     B = len(updates) if isinstance(updates, torch.Tensor) and updates.ndim > 1 else 0
     if B < 3:
