@@ -776,3 +776,45 @@ class _HeldOut:
             "value_error_certainty_equivalence": float(self.error(self.contexts.certainty_equivalence(config.gamma))),
             "value_error_constructed": float(self.error(values)),
         }
+
+
+def value_error(values, batch, gamma, weights=None):
+    """Value error on a batch of tasks, for any predictor.
+
+    Parameters
+    ----------
+    values : array_like, shape (..., T, S)
+        Predicted values of all states; leading dimensions, for example seeds, are kept.
+    batch : tasks.Tasks
+        Leading dimension (T,).
+    gamma : float
+        Discount of the true values.
+    weights : array_like, shape (T, S), optional
+        Weights of the states of each task that sum to 1; default the stationary distributions. States of weight 0
+        may have no value (NaN).
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Root of the mean over tasks of the weighted squared error.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, negative weights, weights that do not sum to 1.
+    """
+    _checks.instance("batch", batch, tasks.Tasks)
+    values = _checks.array("values", values, (..., "T", "S"), finite=False)
+    if len(batch.shape) != 1 or values.shape[-2:] != batch.reward.shape:
+        raise ValueError(
+            f"values must have shape (..., T, S) = (..., {', '.join(map(str, batch.reward.shape))}) for a batch with "
+            f"leading dimension (T,); got shape {values.shape}"
+        )
+    if weights is None:
+        weights = batch.stationary()
+    else:
+        weights = _checks.array("weights", weights, batch.reward.shape)
+        if (weights < 0).any() or np.abs(weights.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
+            raise ValueError("weights must be non-negative with rows that sum to 1; got some that do not")
+    squares = np.where(weights > 0, weights * (values - batch.value(gamma)) ** 2, 0)
+    return np.sqrt(squares.sum(axis=-1).mean(axis=-1))

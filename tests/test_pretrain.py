@@ -20,6 +20,7 @@ from ictd.checkpoint import CheckpointError
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain import Config
 from ictd.prompt import build_prompt
+from ictd.state_form import inputs, state_values
 
 SMALL = Config(
     gamma=0.6,
@@ -818,3 +819,72 @@ def test_the_pattern_emerges():
     assert (history.value_error[-1] < result.value_error_constant / 2).all()
     assert result.value_error_certainty_equivalence < result.value_error_constructed < result.value_error_constant
     assert (np.sign(history.value_weights[-1]) == [1, 1, -1]).all()
+
+# ----------------------------------------------------------------------------------------- value errors
+
+
+def three_tasks(count=3):
+    return tasks.draw(count, 5, 2, np.random.default_rng(0))
+
+
+def test_it_is_the_formula():
+    """Root of the mean over tasks of sum_s mu(s) (v(s) - v_pi(s))^2, written as loops over `MRP`s."""
+    three, rng = three_tasks(), np.random.default_rng(1)
+    values = rng.normal(size=(4, 3, 5))
+    expected = np.zeros(4)
+    for seed in range(4):
+        for task in range(3):
+            process = three.process(task, 0.8)
+            expected[seed] += process.stationary() @ (values[seed, task] - process.value()) ** 2 / 3
+    np.testing.assert_allclose(pretrain.value_error(values, three, 0.8), np.sqrt(expected), rtol=1e-12)
+
+
+def test_the_true_value_has_no_error():
+    three = three_tasks()
+    assert pretrain.value_error(three.value(0.9), three, 0.9) == 0
+    assert pretrain.value_error(three.value(0.9) + 2, three, 0.9) == pytest.approx(2)
+
+
+def test_states_of_weight_zero_need_no_value():
+    three = three_tasks()
+    values = three.value(0.5) + np.array([1.0, 3.0, 0.0, 0.0, np.nan])
+    weights = np.tile([0.5, 0.5, 0.0, 0.0, 0.0], (3, 1))
+    assert pretrain.value_error(values, three, 0.5, weights) == pytest.approx(np.sqrt(5))
+    assert np.isnan(pretrain.value_error(values, three, 0.5))
+
+
+def test_it_is_what_a_run_records():
+    """The last entry of a history, from the run's parameters and the held-out tasks drawn anew."""
+    config = Config(n_steps=3, n_states=4, dim=2, n_layers=2, n_transitions=20, n_held_out=8, dtype="float64")
+    run = pretrain.pretrain(config, [0, 1])
+    rng = np.random.default_rng([config.held_out_seed, 0, 2])
+    held_out = tasks.draw(8, 4, 2, rng)
+    contexts = held_out.sample(20, rng)
+    tensors = {name: torch.tensor(value) for name, value in run.parameters.items()}
+    values = state_values(tensors, inputs(held_out, contexts), config.gamma, 2).numpy()
+    np.testing.assert_allclose(pretrain.value_error(values, held_out, 0.5), run.history.value_error[-1], rtol=1e-12)
+    constant = np.repeat(contexts.constant_value(0.5)[:, None], 4, axis=1)
+    assert pretrain.value_error(constant, held_out, 0.5) == pytest.approx(run.value_error_constant)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda v, b: (v[..., :4], b, 0.5), r"values must have shape .* = \(\.\.\., 3, 5\)"),
+        (lambda v, b: (v[:2], b, 0.5), "values must have shape"),
+        (lambda v, b: (v, b.reshape((1, 3)), 0.5), r"leading dimension \(T,\)"),
+        (lambda v, b: (v, b, 1.0), "gamma"),
+        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must be non-negative with rows that sum to 1"),
+        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must be non-negative"),
+        (lambda v, b: (v, b, 0.5, np.ones(5) / 5), "weights"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, words):
+    three = three_tasks()
+    with pytest.raises(ValueError, match=words):
+        pretrain.value_error(*change(np.zeros((3, 5)), three))
+
+
+def test_a_process_is_no_three_tasks():
+    with pytest.raises(TypeError, match="batch"):
+        pretrain.value_error(np.zeros((1, 5)), three_tasks().process(0, 0.5), 0.5)
