@@ -1,5 +1,6 @@
 """Runs on the workers of a Dask cluster. Workers send arrays back and need no disk in common with the client."""
 
+import logging
 import tempfile
 import time
 from pathlib import Path
@@ -69,6 +70,7 @@ def connect(address, patience):
         import distributed
     except ModuleNotFoundError:
         raise ClusterError("a cluster needs distributed, which is not installed: pip install 'ictd[cluster]'") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said in our own words
     try:
         distributed.comm.get_address_host_port(distributed.comm.normalize_address(address), strict=True)
         client = distributed.Client(address, timeout=patience, set_as_default=False)

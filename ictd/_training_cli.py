@@ -47,7 +47,7 @@ Exit status: 0 done, 1 all seeds diverged, 2 wrong use, or a file that cannot be
 SWEEP_HELP = """\
 Pretrain at every point of a grid. The options are those of 'ictd pretrain'; those marked with + take several
 values, and the grid is their product. Each point is a folder in DIR as 'ictd pretrain' leaves it, with all
-seeds. The same command again skips finished points and goes on with the others.
+seeds. The same command again, also with more values, skips finished points and goes on with the others.
 """
 
 SWEEP_EXAMPLES = """\

@@ -7,6 +7,7 @@ file from elsewhere can do no harm.
 import io
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,8 @@ def replace(path, write):
     path = Path(path)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with open(partial, "wb") as file:
+        partial.unlink(missing_ok=True)  # left by a kill; were it a link, its target would be written
+        with open(partial, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -95,8 +97,13 @@ def load(path):
         raise CheckpointError(f"{path} is no checkpoint: it is a folder")
     content = path.read_bytes()
     try:
-        archive = np.load(io.BytesIO(content), allow_pickle=False)
-        arrays = {name: archive[name] for name in getattr(archive, "files", ())}
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            # NumPy reads an array only as far as its shape says, and then meets no checksum if that is damaged
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged} is wrong")
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # the readers of zip files and arrays answer damage with errors of many types
         raise CheckpointError(f"{path} is no checkpoint or is damaged: {error}") from None
     try:

@@ -440,7 +440,7 @@ def error_curves(mrp, X, lengths, n_trajectories, n_layers, rng, A=None, step_si
     Returns
     -------
     ErrorCurves
-        Errors of an iteration that diverges may be infinite.
+        Errors of an iteration that diverges grow, become infinite and then NaN.
 
     Raises
     ------

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from ictd import _checks, tasks
-from ictd.state_form import Inputs, inputs, is_masked, leading_shape, readout
+from ictd._tensors import check_dtype
+from ictd.state_form import Inputs, inputs, is_masked, leading_shape, readout, state_values
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def query_td_errors(parameters, windows, gamma, n_layers, form="tsm", differenti
     errors, values : Tensor, shape (..., T)
         R + gamma TF(Z_0') - TF(Z_0), and TF(Z_0).
     """
+    _checks.instance("windows", windows, Windows)
     value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
     with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
         successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
@@ -122,9 +124,13 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
         If the windows have more leading dimensions than the parameters; see `updates` for several batches.
     """
     errors, values = query_td_errors(parameters, windows, gamma, n_layers, form, differentiable)
+    return _mean_update(parameters, values, errors, errors.shape[:-1], differentiable)
+
+
+def _mean_update(parameters, values, weights, lead, differentiable):
+    """Sum of weight * grad value over tasks (and states), divided by the number of tasks, shape (*lead, p)."""
     if not differentiable:
-        errors = errors.detach()
-    names, lead = sorted(parameters), errors.shape[:-1]
+        weights = weights.detach()
     if leading_shape(parameters) != lead:
         raise ValueError(
             f"parameters must have the leading dimensions {tuple(lead)} of their read-outs; "
@@ -132,8 +138,8 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
         )
     gradients = torch.autograd.grad(
         values,
-        [parameters[name] for name in names],
-        grad_outputs=errors / errors.shape[-1],
+        [parameters[name] for name in sorted(parameters)],
+        grad_outputs=weights / weights.shape[len(lead)],
         create_graph=differentiable,
         allow_unused=True,  # the first layer's w_target and w_current see only zeros
         materialize_grads=True,
@@ -201,6 +207,7 @@ def windows(batch, contexts, dtype=torch.float64):
     -------
     Windows
     """
+    _checks.instance("contexts", contexts, tasks.Contexts)
     n = contexts.n_transitions - 1
     if n < 1:
         raise ValueError(f"contexts must have at least 2 transitions; got {contexts.n_transitions}")
@@ -236,6 +243,71 @@ def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype
     contexts = batch.sample(n_transitions + 1, rng)
     shape = (n_batches, batch_size)
     return windows(batch.reshape(shape), contexts.reshape(shape), dtype)
+
+
+# ------------------------------------------------------------------------- contexts of infinite length
+
+
+def limit_inputs(batch, dtype=torch.float64):
+    """What contexts hold as n goes to infinity: the stationary distribution in place of counts, and P and r.
+
+    Parameters
+    ----------
+    batch : tasks.Tasks
+        With one leading dimension at least.
+    dtype : torch.dtype
+
+    Returns
+    -------
+    Inputs
+        Without ``states`` and ``rewards``, which are None: for `state_form.state_values` and `limit_update`.
+
+    Raises
+    ------
+    ValueError
+        If a process is not irreducible.
+    """
+    check_dtype(dtype)
+    _checks.instance("batch", batch, tasks.Tasks)
+    arrays = batch.features, np.log(batch.stationary()), batch.transition, batch.reward
+    return Inputs(*(torch.tensor(array, dtype=dtype) for array in arrays), None, None)
+
+
+def limit_update(parameters, inputs, gamma, n_layers, differentiable=False):
+    """What `expected_update` tends to as n goes to infinity: S has the stationary distribution, S' given S is P(S, .).
+
+    Only the tasks are random then.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Masked, with leading dimensions (...); tensors that require a gradient.
+    inputs : Inputs
+        From `limit_inputs`, with leading dimensions (..., T).
+    gamma, n_layers
+        As in `state_form.readout`.
+    differentiable : bool
+        Keep the graph, through delta as well.
+
+    Returns
+    -------
+    Tensor, shape (..., p)
+        As `expected_update`.
+
+    Raises
+    ------
+    ValueError
+        Parameters that are not masked, inputs of finite contexts, leading dimensions that do not fit.
+    """
+    if not is_masked(parameters):
+        raise ValueError(f"parameters must be masked; got {', '.join(parameters)}")
+    values = state_values(parameters, inputs, gamma, n_layers)
+    if inputs.states is not None:
+        raise ValueError("inputs must come from limit_inputs; got those of finite contexts")
+    with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
+        following = (inputs.transition @ values.unsqueeze(-1)).squeeze(-1)
+        errors = inputs.log_counts.exp() * (inputs.mean_reward + gamma * following - values)
+    return _mean_update(parameters, values, errors, values.shape[:-2], differentiable)
 
 
 # ---------------------------------------------------------------------------------------- diagnostics

@@ -133,6 +133,9 @@ class Config:
             "held_out_seed": 0,
         }.items():
             put(name, _checks.integer(name, getattr(self, name), low=low))
+        # What is drawn at once: two batches for "neu", one transition more for a query, all batches of the estimate
+        for name, factor in {"batch_size": 2, "n_transitions": 2, "neu_batch_size": self.neu_batches}.items():
+            _checks.integer(name, getattr(self, name), low=1, high=_checks.LARGEST_INTEGER // factor)
         for name in ("feature_scale", "learning_rate", "clip"):
             put(name, _checks.real(name, getattr(self, name), low=0, low_open=True, high=LARGEST))
         for name in ("reward_noise", "init_scale"):
@@ -364,7 +367,7 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
         The file is damaged, or belongs to other settings; it is left as it is.
     """
     _checks.instance("config", config, Config)
-    seeds = _seeds(seeds)
+    seeds = check_seeds(seeds)
     checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
     if checkpoint_path is not None:
         checkpoint_path = _file(checkpoint_path)
@@ -420,7 +423,8 @@ def _file(path):
     return path
 
 
-def _seeds(seeds):
+def check_seeds(seeds):
+    """Seeds as a tuple of int, or an error: they must be different integers of at least 0, and at least one."""
     if isinstance(seeds, (str, bytes)) or not hasattr(seeds, "__iter__"):
         raise TypeError(f"seeds must be a sequence of integers, for example range(20); got {_checks.describe(seeds)}")
     seeds = tuple(_checks.integer("seeds", seed, low=0) for seed in seeds)
@@ -643,12 +647,21 @@ class _Run:
                         f"{path} belongs to another run: {name} is {theirs.get(name)} there and {mine.get(name)} here"
                     )
             self.step, self.loss_count = header["step"], header["loss_count"]
+            due = (self.record_steps < self.step).sum()  # and the one of this step may be there
+            if not (0 <= self.step <= self.config.n_steps and due <= header["n_records"] <= due + 1):
+                raise IndexError(f"{header['n_records']} records at step {self.step} of {self.config.n_steps}")
+
+            def tensor(name, like):
+                if arrays[name].shape != like.shape:
+                    raise IndexError(f"{name} has shape {arrays[name].shape}, expected {tuple(like.shape)}")
+                return torch.tensor(arrays[name])
+
             self.seconds = header["seconds"]
-            self.loss_sum = torch.tensor(arrays["loss_sum"])
-            self.diverged_at = arrays["diverged_at"].copy()
-            for name in self.parameters:
-                self.parameters[name] = torch.tensor(arrays[f"parameters/{name}"], requires_grad=True)
-                self.moments[name] = [torch.tensor(arrays[f"optimiser/{name}/{key}"]) for key in MOMENTS]
+            self.loss_sum = tensor("loss_sum", self.loss_sum)
+            self.diverged_at = tensor("diverged_at", self.diverged_at).numpy()
+            for name, old in self.parameters.items():
+                self.parameters[name] = tensor(f"parameters/{name}", old).requires_grad_()
+                self.moments[name] = [tensor(f"optimiser/{name}/{key}", old) for key in MOMENTS]
             self.records = [
                 {name: arrays[f"history/{name}"][i] for name in self._recorded()} for i in range(header["n_records"])
             ]

@@ -205,7 +205,7 @@ def read_table(folder):
         content["vary"].items(), content["config"].items(), len(content["seeds"])
         for point in content["points"]:
             point["settings"].items()
-            if Path(point["folder"]).name != point["folder"]:
+            if Path(point["folder"]).name != point["folder"] or point["folder"] in ("", ".."):
                 raise ValueError(f"{point['folder']!r} is no name of a folder in it")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{path} is damaged: {error!r}") from None
@@ -337,12 +337,16 @@ def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=N
     ------
     RunError, CheckpointError
         The folder or its checkpoint cannot be used; they are left as they are.
+    ValueError, TypeError
+        Bad arguments, before anything is written.
     OSError
         A file cannot be written.
     """
     from ictd import pretrain
 
     folder = Path(folder)
+    _checks.instance("config", config, pretrain.Config)
+    seeds, threads = pretrain.check_seeds(seeds), _checks.integer("threads", threads, low=1)
     if check(folder, config, seeds, threads, force) == "finished" and not force:
         raise RunError(f"{folder} holds this run already, finished")
     folder.mkdir(parents=True, exist_ok=True)

@@ -146,6 +146,7 @@ def leading_shape(parameters):
 
 def _check(parameters, inputs, gamma, n_layers, form):
     """Cheap checks at the door of the read-outs, where every step of a training passes; NaN may enter."""
+    _checks.instance("parameters", parameters, dict)
     _checks.instance("inputs", inputs, Inputs)
     _checks.discount(gamma)
     n_layers = _checks.integer("n_layers", n_layers, low=1)

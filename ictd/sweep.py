@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
-from ictd import pretrain, runs
+from ictd import _checks, pretrain, runs
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,11 @@ def check(folder, points, seeds, threads, force=False):
         if not force:
             for field in here["vary"] | there["vary"]:
                 theirs, mine = (side["vary"].get(field, side["config"].get(field)) for side in (there, here))
-                if theirs != mine:
+                extends = all(field in side["vary"] for side in (there, here)) and all(old in mine for old in theirs)
+                if theirs != mine and not extends:
                     raise runs.OtherRunError(folder, field, theirs, mine)
+            for side in (there, here):  # compared above
+                side["config"] = {name: side["config"][name] for name in side["config"] if name not in here["vary"]}
             runs.compare(folder, there, here)
     return {point.name: runs.check(folder / point.name, point.config, seeds, threads, force) for point in points}
 
@@ -125,7 +128,7 @@ def sweep(
     Parameters
     ----------
     folder : str or Path
-        New, empty, or with the same sweep.
+        New, empty, or with the same sweep; a setting that varied there may have more values now.
     points : list of Point
     seeds : sequence of int
     threads : int
@@ -153,8 +156,11 @@ def sweep(
     ------
     runs.RunError, _cluster.ClusterError, OSError
         The folder, the cluster or the disk cannot be used.
+    ValueError, TypeError
+        Bad arguments, before anything is written.
     """
     folder = Path(folder)
+    seeds, threads = pretrain.check_seeds(seeds), _checks.integer("threads", threads, low=1)
     states = check(folder, points, seeds, threads, force)
     with contextlib.ExitStack() as stack:
         cluster = None
@@ -193,8 +199,9 @@ def clear(folder, names=()):
         names = {point["folder"] for point in runs.read_table(folder)["points"]} | set(names)
     for name in sorted(names):
         part = Path(folder) / name
-        if runs.state(part) != "empty":
-            runs.clear(part)
+        with contextlib.suppress(runs.RunError):  # something else has taken its place: it stays
+            if runs.state(part) != "empty":
+                runs.clear(part)
         if part.is_dir() and not any(part.iterdir()):
             part.rmdir()
     for path in [*Path(folder).glob(runs.FIGURES), Path(folder) / runs.TABLE]:

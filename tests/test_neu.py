@@ -10,7 +10,7 @@ from strategies import assert_close
 from ictd import neu, tasks
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt
-from ictd.state_form import inputs, readout
+from ictd.state_form import inputs, readout, state_values
 
 GAMMA, LAYERS, S, D, N = 0.7, 3, 5, 2, 8
 F64 = torch.float64
@@ -294,6 +294,60 @@ def test_estimates_can_be_printed():
     assert "standard_error=[" in repr(neu.squared_norm(torch.ones(3, 2, 2)))
 
 
+# ------------------------------------------------------------------------- contexts of infinite length
+
+
+def test_the_limit_in_loops():
+    """Values and the update of the recursion on mu, P and r, with derivatives by central differences."""
+    batch = tasks.draw(3, S, D, np.random.default_rng(0), "dense")
+    model = random_model()
+    parameters = parameters_of(model)
+    A, w = (parameters[name].detach().numpy()[0] for name in ("score_matrix", "value_weights"))
+    theta, step = np.append(A.ravel(), w), 1e-5
+
+    def values(theta, i):
+        A, (w_R, w_T, w_C) = theta[:-3].reshape(D, D), theta[-3:]
+        process, X = batch.process(i, GAMMA), batch.features[i]
+        M = process.stationary() * np.exp(X @ A.T @ X.T)  # M[s, u] has the score x(u)^T A x(s)
+        M /= M.sum(axis=1, keepdims=True)
+        v = np.zeros(S)
+        for _ in range(LAYERS):
+            v = v + M @ (w_R * process.reward + GAMMA * w_T * process.transition @ v + w_C * v)
+        return v
+
+    expected = np.zeros(len(theta))
+    limit = neu.limit_inputs(batch)
+    found = state_values(parameters, limit, GAMMA, LAYERS).detach()
+    for i in range(3):
+        process, v = batch.process(i, GAMMA), values(theta, i)
+        assert_close(found[i], v)
+        slopes = [(values(theta + e, i) - values(theta - e, i)) / (2 * step) for e in step * np.eye(len(theta))]
+        errors = process.reward + GAMMA * process.transition @ v - v
+        expected += np.array(slopes) @ (process.stationary() * errors) / 3
+    update = neu.limit_update(parameters, limit, GAMMA, LAYERS)
+    assert not update.requires_grad
+    np.testing.assert_allclose(update, expected, atol=1e-8)
+    graph = neu.limit_update(parameters, limit, GAMMA, LAYERS, differentiable=True)
+    assert graph.requires_grad
+    assert_close(graph.detach(), update)
+
+
+def test_long_contexts_tend_to_the_limit():
+    """The mean over many queries comes close to it as contexts grow, and two parameter sets keep apart."""
+    batch = tasks.draw(1, S, D, np.random.default_rng(1), "dense")
+    parameters = {
+        name: torch.stack([p, p / 2]).detach().requires_grad_() for name, p in parameters_of(random_model()).items()
+    }
+    limit = neu.limit_update(parameters, neu.limit_inputs(batch), GAMMA, LAYERS)
+    assert limit.shape == (2, D * D + 3)
+    many = tasks.Tasks(*(np.repeat(a, 4000, axis=0) for a in (batch.transition, batch.reward, batch.features)))
+    cut = neu.windows(many, many.sample(400, np.random.default_rng(2)))
+    for i in range(2):
+        one = {name: p[i].detach().requires_grad_() for name, p in parameters.items()}
+        update = neu.expected_update(one, cut, GAMMA, LAYERS)
+        assert (update - limit[i]).norm() < 0.1 * limit[i].norm()
+
+
 # ---------------------------------------------------------------------------------------------- theory
 
 
@@ -416,6 +470,9 @@ MODEL = SoftmaxICTD.constructed(D, 2, 0.5)
         (lambda: neu.one_batch_neu(MODEL, cut_of(1)), ValueError, "windows must have leading dimensions"),
         (lambda: neu.squared_norm(torch.ones(2, 3)), ValueError, "updates must be a tensor .* with B >= 3"),
         (lambda: neu.squared_norm(np.ones((4, 3))), ValueError, "updates must be a tensor"),
+        (lambda: neu.expected_update(one_set(), cut_of(1).here, 0.5, 2), TypeError, "windows must be of type Windows"),
+        (lambda: neu.td_query_loss(one_set(), None, 0.5, 2), TypeError, "windows must be of type Windows; got None"),
+        (lambda: neu.windows(drawn()[0], None), TypeError, "contexts must be of type Contexts; got None"),
         (lambda: neu.windows(*drawn(n=1)), ValueError, "contexts must have at least 2 transitions; got 1"),
         (lambda: neu.draw_windows(0, 2, 4, S, D, None), ValueError, "n_batches must be .* at least 1; got 0"),
         (lambda: neu.draw_windows(1, 0, 4, S, D, None), ValueError, "batch_size must be .* at least 1; got 0"),
@@ -425,6 +482,13 @@ MODEL = SoftmaxICTD.constructed(D, 2, 0.5)
          r"parameters must have the leading dimensions \(3,\) of their read-outs; got \(\)"),
         (lambda: neu.expected_update(one_set((2,)), cut_of(3)[:, None], 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(3, 2\)"),
+        (lambda: neu.limit_inputs("tasks"), TypeError, "batch must be of type Tasks"),
+        (lambda: neu.limit_update({"V": None, "A": None}, None, 0.5, 2), ValueError,
+         "parameters must be masked; got V, A"),
+        (lambda: neu.limit_update(one_set(), cut_of(3)[0].here, 0.5, 2), ValueError,
+         "inputs must come from limit_inputs"),
+        (lambda: neu.limit_update(one_set((2,)), neu.limit_inputs(drawn()[0].reshape((5, 1, 1))), 0.5, 2), ValueError,
+         r"parameters must have the leading dimensions \(5, 2\)"),
     ],
 )  # fmt: skip
 def test_bad_arguments(call, kind, message):

@@ -31,12 +31,12 @@ ALLOWED = {
     "model": {"_checks", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
     "tasks": {"_checks", "mrp", "features"},
     "state_form": {"_checks", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
-    "neu": {"_checks", "tasks", "state_form"},
+    "neu": {"_checks", "_tensors", "tasks", "state_form"},
     "checkpoint": {"_checks"},
     "pretrain": {"_checks", "tasks", "model", "state_form", "neu", "checkpoint"},
     "runs": {"_checks", "checkpoint", "pretrain"},
     "_cluster": {"pretrain", "runs"},
-    "sweep": {"pretrain", "runs", "_cluster"},
+    "sweep": {"_checks", "pretrain", "runs", "_cluster"},
 }
 NUMPY_HALF = ("mrp", "features", "td", "reference", "prompt", "tasks", "checkpoint")
 

@@ -93,6 +93,9 @@ BAD = [
     ("shared", 1, TypeError, "True or False; got 1"),
     ("shared", "yes", TypeError, "True or False"),
     ("n_states", 10**30, ValueError, "from 3 to 1048576"),
+    ("batch_size", 2**30, ValueError, "from 1 to 1073741823; got 1073741824"),
+    ("n_transitions", 2**31 - 1, ValueError, "from 1 to 1073741823"),
+    ("neu_batch_size", 2**27, ValueError, "from 1 to 134217727"),  # for 16 batches
 ]
 
 
@@ -736,6 +739,11 @@ def damaged(path, kind):
         checkpoint.save(path, {name: value for name, value in header.items() if name != "config"}, arrays)
     elif kind == "settings are a list":
         checkpoint.save(path, header | {"config": [1, 2]}, arrays)
+    elif kind in ("step", "n_records"):
+        checkpoint.save(path, header | {kind: header[kind] + 2}, arrays)
+    elif kind == "a seed more":
+        more = {name: np.concatenate([values, values[:1]]) for name, values in arrays.items() if "weights" in name}
+        checkpoint.save(path, header, arrays | more)
     elif kind == "one more setting":
         checkpoint.save(path, header | {"config": header["config"] | {"colour": "red"}}, arrays)
     else:
@@ -757,6 +765,9 @@ def damaged(path, kind):
         ("loss_sum", "incomplete"),
         ("optimiser/", "incomplete"),
         ("history/step", "incomplete"),
+        ("step", "incomplete: .* records at step"),
+        ("n_records", "incomplete: .* records at step"),
+        ("a seed more", r"incomplete: parameters/value_weights has shape \(3, 1, 3\), expected \(2, 1, 3\)"),
     ],
 )
 def test_damaged_checkpoints(tmp_path, kind, message):

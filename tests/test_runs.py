@@ -307,6 +307,30 @@ def test_a_folder_with_other_files_is_refused_also_with_force(tmp_path, force):
         assert content(folder) == {name: text.encode()}
 
 
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"config": {"gamma": 0.5}}, TypeError, "config must be of type Config"),
+        ({"seeds": 3}, TypeError, "seeds must be a sequence of integers"),
+        ({"seeds": [-1]}, ValueError, "seeds must be an integer of at least 0; got -1"),
+        ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
+        ({"threads": 0}, ValueError, "threads must be an integer of at least 1; got 0"),
+        ({"threads": "2"}, TypeError, "threads must be an integer of at least 1; got '2'"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, changes, kind, message):
+    arguments = {"config": CONFIG, "seeds": SEEDS, "threads": 1} | changes
+    with pytest.raises(kind, match=f"^{message}"):
+        runs.run(tmp_path / "a", **arguments)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("seeds", [np.arange(3), iter(SEEDS)], ids=["array", "iterator"])
+def test_seeds_may_come_from_numpy_or_an_iterator(tmp_path, finished, seeds):
+    runs.run(tmp_path, CONFIG, seeds)
+    assert_same_results(tmp_path, finished)
+
+
 def test_a_half_written_file_does_not_make_a_folder_foreign(tmp_path, finished):
     (tmp_path / ".config.json.partial").write_text("{")
     runs.run(tmp_path, CONFIG, SEEDS)

@@ -256,6 +256,7 @@ GOOD = {name: torch.zeros(1, *shape, dtype=torch.float64) for name, shape in
         ({"gamma": 1}, ValueError, r"gamma must be in \[0, 1\); got 1"),
         ({"n_layers": 0}, ValueError, "n_layers must be an integer of at least 1; got 0"),
         ({"inputs": None}, TypeError, "inputs must be of type Inputs; got None"),
+        ({"parameters": None}, TypeError, "parameters must be of type dict; got None"),
         ({"parameters": {}}, ValueError, "parameters must be one of the combinations"),
         ({"parameters": {"V": GOOD["V"]}}, ValueError, "parameters must be one of the combinations.*V"),
         ({"parameters": {"value_weights": GOOD["value_weights"], "score_matrix": GOOD["A"]}}, ValueError,

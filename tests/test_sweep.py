@@ -148,6 +148,21 @@ def test_another_sweep_is_refused_by_name(local, grid, seeds, threads, field):
     assert {path: path.stat().st_mtime_ns for path in local.rglob("*")} == before
 
 
+def test_a_sweep_can_be_extended_and_reordered(tmp_path):
+    """More values of what varies: finished points stay, only new ones run."""
+    sweep.sweep(tmp_path / "a", points(gamma=[0.5, 0.9]), [0])
+    before = (tmp_path / "a" / "gamma-0.5" / "summary.json").read_bytes()
+    said = []
+    rows = sweep.sweep(tmp_path / "a", points(gamma=[0.7, 0.9, 0.5]), [0], report=said.append)
+    assert [row["folder"] for row in rows] == ["gamma-0.7", "gamma-0.9", "gamma-0.5"]
+    assert [row["status"] for row in rows] == ["finished"] * 3
+    assert len(said) == 1 and "gamma-0.7" in said[0]
+    assert (tmp_path / "a" / "gamma-0.5" / "summary.json").read_bytes() == before
+    with pytest.raises(runs.OtherRunError) as caught:  # a value was taken away
+        sweep.check(tmp_path / "a", points(gamma=[0.5, 0.9]), (0,), 1)
+    assert caught.value.field == "gamma"
+
+
 def test_force_removes_what_the_old_sweep_wrote_and_nothing_else(tmp_path):
     folder = tmp_path / "a"
     sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,), draw_overview=lambda rows: {"figure-overview.svg": b"<svg/>"})
@@ -159,6 +174,25 @@ def test_force_removes_what_the_old_sweep_wrote_and_nothing_else(tmp_path):
     assert runs.read(folder / "gamma-0.5").summary["seeds"] == [1]
 
 
+def test_force_leaves_an_old_point_whose_place_holds_something_else(tmp_path):
+    folder = tmp_path / "a"
+    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,))
+    (folder / "gamma-0.9" / "config.json").write_text("{")
+    before = sorted(os.listdir(folder / "gamma-0.9"))
+    sweep.sweep(folder, points(n_layers=[1, 2]), (0,), force=True)
+    assert sorted(os.listdir(folder)) == ["gamma-0.9", "n_layers-1", "n_layers-2", "sweep.json"]
+    assert sorted(os.listdir(folder / "gamma-0.9")) == before
+
+
+def test_bad_arguments_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="^seeds must be different"):
+        sweep.sweep(tmp_path / "a", GRID, [1, 1])
+    with pytest.raises(ValueError, match="^threads must be an integer of at least 1; got 0"):
+        sweep.sweep(tmp_path / "a", GRID, SEEDS, threads=0)
+    assert os.listdir(tmp_path) == []
+    assert [row["status"] for row in sweep.sweep(tmp_path / "a", points(), np.arange(2))] == ["finished"]
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_with_other_things_is_refused(tmp_path, force):
     runs.begin(tmp_path / "run", GRID[0].config, SEEDS, 1, {})
@@ -166,9 +200,12 @@ def test_a_folder_with_other_things_is_refused(tmp_path, force):
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     (tmp_path / "bad").mkdir()
     table = {"format": "ictd sweep", "version": 1, "vary": {}, "config": {}, "seeds": [], "points": []}
-    table["points"] = [{"folder": "../run", "settings": {}}]
-    (tmp_path / "bad" / "sweep.json").write_text(json.dumps(table))
-    for name in ("run", "full", "bad"):
+    (tmp_path / "run" / "inside").mkdir()
+    for name, target in {"bad": "../run", "run/inside": "..", "empty": ""}.items():
+        (tmp_path / name).mkdir(exist_ok=True)
+        table["points"] = [{"folder": target, "settings": {}}]
+        (tmp_path / name / "sweep.json").write_text(json.dumps(table))
+    for name in ("run", "full", "bad", "run/inside", "empty"):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         with pytest.raises(runs.RunError, match="holds files but no sweep|is damaged"):
             sweep.sweep(tmp_path / name, GRID, SEEDS, force=force)
