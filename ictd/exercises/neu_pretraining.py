@@ -21,6 +21,12 @@ def _updates(w):
     return (REWARD + w * DIFFERENCE) * PHI
 
 
+def _not_rounded(name, found, exact):
+    """A right number with too few digits must not look like a mistake."""
+    rounded = 0 < abs(found - exact) < 3e-3 * abs(exact) and not close(np.array(found), np.array(exact))
+    expect(not rounded, f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
+
+
 def by_hand(answer):
     """[w at rest, NEU at w = 1, expected square of a single update at rest]."""
     answer = numbers(answer, (3,))
@@ -28,6 +34,8 @@ def by_hand(answer):
     right = np.array([REST, _updates(1.0).mean() ** 2, (_updates(REST) ** 2).mean()])
     if close(answer, right):
         return "At rest NEU is 0, and a single squared update is nowhere near it."
+    for name, found, exact in zip(("first", "second", "third"), answer, right):
+        _not_rounded(f"the {name} number", found, exact)
     expect(not np.abs(rest - 112 / 53) < 1e-6, "that is the resting point of the walk in the text, not of this one.")
     expect(not abs(rest - RESIDUAL) < 1e-6, "the first number minimises squared TD errors; TD holds its target fixed.")
     expect(
@@ -42,7 +50,7 @@ def by_hand(answer):
     expect(
         abs(rest - REST) < 1e-9 * REST,
         "the first number is not the resting point: write down the TD error of each query, multiply it by 1, 2 or 3, "
-        "and sum. (A fraction, not a rounded number.)",
+        "and sum.",
     )
     expect(
         not abs(loss - _updates(1.0).sum() ** 2) < 1e-6,
@@ -67,6 +75,7 @@ def detach(answer):
     answer = float(numbers(answer, ()))
     if close(np.array(answer), np.array(RESIDUAL)):
         return "The target is part of what is minimised now, and moves towards the prediction."
+    _not_rounded("your number", answer, RESIDUAL)
     expect(not abs(answer - REST) < 1e-6, "that is where TD rests, with the target held fixed.")
     expect(not abs(answer - 68 / 31) < 1e-6, "that belongs to the walk in the text; this is another one.")
     expect(
@@ -103,11 +112,11 @@ def unbiased(answer):
         for reason, wrong in mistakes.items():
             expect(not close(np.array(result), np.array(wrong)), reason)
         raise NotYet(f"for updates of shape {shape} the mean over pairs is another number. Try two updates by hand.")
-    many = rng.normal(size=(20_000, 2))
+    many = rng.normal(size=(3_000, 2))
     gram = (many.sum(axis=0) ** 2).sum() - (many**2).sum()
-    result = float(numbers(call(answer, many), (), "your estimate from 20,000 updates"))
-    expect(abs(result * 20_000 * 19_999 - gram) < 1e-3, "for 20,000 updates your result is not exact enough.")
-    return "It also took 20,000 updates, which have 400 million pairs."
+    result = float(numbers(call(answer, many), (), "your estimate from 3,000 updates"))
+    expect(abs(result * 3_000 * 2_999 - gram) < 1e-3, "for 3,000 updates your result is not exact enough.")
+    return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
 # --------------------------------------------------------------------------------------- one state
@@ -234,14 +243,14 @@ def bug(answer):
     repeated = len(np.unique(products.round(12))) < len(products)
     expect(not repeated, "some of your pairs are copies of each other; all should be independent.")
     truth = _truth()
-    for size, n_pairs in ((4, 600), (32, 300)):
+    for size, n_pairs in ((1, 8000), (32, 300)):  # with one task, what two batches share weighs most
         products = _products(answer, size, n_pairs, 3)
         error = products.std() / n_pairs**0.5
         far = abs(products.mean() - truth.value) / np.hypot(error, truth.standard_error)
         expect(
             far < 5,
             f"in batches of {size} the mean of your products is {products.mean():.4f}, {far:.0f} standard errors away "
-            "from NEU.",
+            "from NEU. Both the tasks and the walks of the second batch must be new.",
         )
     return f"{negative:.0%} of the products are negative now, and their mean no longer depends on the batch size."
 
@@ -256,7 +265,7 @@ def _truth():
     from ictd.model import SoftmaxICTD
 
     model = SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
-    return neu.neu(model, neu.draw_windows(64, 128, 8, 6, 4, np.random.default_rng(11)))
+    return neu.neu(model, neu.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
 
 
 EXERCISES = {
