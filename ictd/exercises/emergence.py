@@ -50,7 +50,8 @@ def by_hand(answer):
         expect(not close(answer, values), reason)
     expect(not np.abs(answer - right[2]).max() < 0.06, "you are within rounding; give the exact fractions.")
     fits = np.abs(answer - right[2]) < 1e-9
-    expect(not fits.any(), f"{' and '.join(np.array(list('ABC'))[fits])} is right; look at the others again.")
+    verb = "is" if fits.sum() == 1 else "are"
+    expect(not fits.any(), f"{' and '.join(np.array(list('ABC'))[fits])} {verb} right; look at the rest again.")
     raise NotYet(
         "in the first layer only the rewards count, so v_1 is w_R times what it is for the weights (1, 1, -1); then "
         "write down w_R R + w_T gamma v(next) + w_C v for each of the three transitions."
@@ -94,28 +95,6 @@ def limit(answer):
             f"reaches {np.abs(left).max():.2g}."
         )
     return "No kernel appears in it: the limit does not depend on A."
-
-
-# ---------------------------------------------------------------------------------------- successes
-
-
-def successes(answer):
-    """A function (k, level) -> largest excluded success probability."""
-    for k, level in [(20, 0.05), (5, 0.05), (1, 0.3), (100, 0.01)]:
-        p = float(numbers(call(answer, k, level), (), f"your probability for {k} of {k} and level {level}"))
-        setting = f"for {k} successes of {k} and the level {level}"
-        expect(0 < p < 1, f"{setting} your answer is {p:.4g}; a probability should be strictly between 0 and 1 here.")
-        chance = p**k
-        expect(
-            chance <= level * (1 + 1e-9),
-            f"{setting}: with your p = {p:.4f} so many successes have a chance of {chance:.3f}, more than the level.",
-        )
-        expect(
-            chance >= level * (1 - 1e-9),
-            f"{setting}: your p = {p:.4f} can be excluded, but larger ones can, too; with yours the chance is "
-            f"only {chance:.2g}.",
-        )
-    return None
 
 
 # ------------------------------------------------------------------------------------------- visible
@@ -191,11 +170,12 @@ def train(answer):
     constant = np.repeat(contexts.constant_value(0.5)[:, None], 10, axis=1)
     ratio = float(_error(values, batch, 0.5).max() / _error(constant, batch, 0.5))
     found = f"on new tasks the worst seed has {ratio:.3f} times the error of the constant"
-    expect(
-        ratio <= 0.46,
-        f"{found}; the goal is 0.46."
-        + (" The seeds have hardly left zero: what makes the first steps larger?" if ratio > 1 else ""),
-    )
+    hint = ""
+    if (values**2).mean(axis=(1, 2)).min() < 0.1 * (constant**2).mean():
+        hint = " A seed has hardly left zero: what makes the first steps larger?"
+    elif config.learning_rate > 0.5:
+        hint = " Such long steps jump over the good places; between the usual rate and yours there is room."
+    expect(ratio <= 0.46, f"{found}; the goal is 0.46.{hint}")
     for name, what in {"cosine_value_weights": "(1, 1, -1)", "cosine_score_matrix": "the identity"}.items():
         cosine = float(getattr(answer.history, name)[-1].min())
         expect(cosine > 0.99, f"the smallest cosine with {what} is {cosine:.4f}; the goal is 0.99.")
@@ -236,10 +216,18 @@ def five_layers(answer):
     ratio = float(np.nan_to_num(_error(v, batch, 0.9), nan=np.inf) / _error(constant, batch, 0.9))
     found = f"your layers have {ratio:.3g} times the error of the constant"
     expect(np.isfinite(ratio), "your layers blow up.")
+    level = 0.0  # of all states, if all rewards are 1; the truth is 10
+    for w_R, w_T, w_C in w:
+        level += w_R + (0.9 * w_T + w_C) * level
+    expect(
+        ratio <= 1 or 8 < level < 12,
+        f"{found}. Most of a value at this discount is a level that all states share: if all rewards are 1, all values "
+        f"are 10, and your layers reach {level:.3g}.",
+    )
     expect(
         ratio <= 1,
-        f"{found}. Most of a value at this discount is a level that all states share; five steps of about 1 do not "
-        "reach it.",
+        f"{found}. The level that all states share is about right; what makes the differences between states too "
+        "large? Try shorter steps or smaller scales.",
     )
     expect(ratio <= 0.8, f"{found}; the goal is 0.8.")
     return f"{found[0].upper()}{found[1:]}."
@@ -313,7 +301,6 @@ def bug_digits(answer):
 EXERCISES = {
     "by_hand": by_hand,
     "limit": limit,
-    "successes": successes,
     "visible": visible,
     "train": train,
     "five_layers": five_layers,
