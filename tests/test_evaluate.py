@@ -306,7 +306,7 @@ class Table(list):
         (np.eye(2), [1], {}, TypeError, ["states", "sequence", "shape (2, 2)"]),
         (5, [1], {}, TypeError, ["states", "sequence", "5"]),
         (["a", Missing()], [1], {}, ValueError, ["states", "empty", "entry 1"]),
-        (["a", np.datetime64("NaT")], [1], {}, ValueError, ["states", "empty", "entry 1"]),
+        (["a", np.datetime64("NaT", "s")], [1], {}, ValueError, ["states", "empty", "entry 1"]),
         ("abc", [1, 1], {}, TypeError, ["states", "sequence"]),
         (iter("abc"), [1, 1], {}, TypeError, ["states", "sequence"]),
         (["a"], [], {}, ValueError, ["states", "two", "1"]),
