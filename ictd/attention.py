@@ -96,10 +96,21 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     row = rows(d)
     step_size = _checks.real("step_size", step_size, low=0, low_open=True)
     step_size = step_size_tensor(step_size, check_dtype(dtype))
-    V = torch.zeros(d + 3, d + 3, dtype=dtype)
-    V[row.value, row.reward] = step_size
-    V[row.value, row.target] = step_size
-    V[row.value, row.value] = -step_size
-    A = torch.zeros(d + 3, d + 3, dtype=dtype)
-    A[row.features, row.features] = torch.eye(d, dtype=dtype)
-    return V, A
+    weights = step_size * torch.tensor([1.0, 1.0, -1.0], dtype=dtype)
+    return row_matrix(weights, row.value, d), block_matrix(torch.eye(d, dtype=dtype))
+
+
+def row_matrix(weights, row, d):
+    """A value matrix of zeros but for the three weights (..., 3) of reward, target and value in one row."""
+    V = weights.new_zeros(*weights.shape[:-1], d + 3, d + 3)
+    V[..., row, rows(d).reward :] = weights
+    return V
+
+
+def block_matrix(block):
+    """A score matrix of zeros but for its feature block (..., d, d)."""
+    d = block.shape[-1]
+    A = block.new_zeros(*block.shape[:-2], d + 3, d + 3)
+    features = rows(d).features
+    A[..., features, features] = block
+    return A

@@ -73,6 +73,20 @@ def replace(path, write):
         partial.unlink(missing_ok=True)
 
 
+def read_arrays(content):
+    """The arrays of an .npz archive given as bytes; a ValueError if it is none, is damaged or holds other objects."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            # NumPy reads an array only as far as its shape says, and then meets no checksum if that is damaged
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged} is wrong")
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # the readers of zip files and arrays answer damage with errors of many types
+        raise ValueError(str(error)) from None
+
+
 def load(path):
     """Read a checkpoint.
 
@@ -97,14 +111,8 @@ def load(path):
         raise CheckpointError(f"{path} is no checkpoint: it is a folder")
     content = path.read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            # NumPy reads an array only as far as its shape says, and then meets no checksum if that is damaged
-            damaged = archive.testzip()
-        if damaged:
-            raise ValueError(f"the checksum of {damaged} is wrong")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # the readers of zip files and arrays answer damage with errors of many types
+        arrays = read_arrays(content)
+    except ValueError as error:
         raise CheckpointError(f"{path} is no checkpoint or is damaged: {error}") from None
     try:
         header = json.loads(arrays.pop(_HEADER).tobytes().decode())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks, tasks, td
-from ictd.mrp import MRP, Trajectory
+from ictd.mrp import MRP, Trajectory, solve_bellman
 
 
 def population_kernel(mrp, X, A=None):
@@ -466,7 +466,7 @@ def error_curves(mrp, X, lengths, n_trajectories, n_layers, rng, A=None, step_si
     kernel = weights / weights.sum(axis=-1, keepdims=True)
     bellman = np.eye(S) - gamma * transition
     target, right = mrp.value(), mrp.reward[:, None]
-    fixed = tasks.solve(transition, np.broadcast_to(mrp.reward, counts.shape), gamma)
+    fixed = solve_bellman(transition, np.broadcast_to(mrp.reward, counts.shape), gamma)
     values = np.zeros((n_layers + 1, *counts.shape, 1))
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(n_layers):

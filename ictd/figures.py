@@ -244,9 +244,10 @@ def _curves(ax, run, values, label, role):
     _thin_lines(ax, step, thin, role)
     middle = _median(alive.reshape(len(step), -1))
     there = np.isfinite(middle)
-    plots.line(ax, step[there], middle[there], label=label, role=role, markers=False) if there.any() else ax.plot(
-        [], [], color=plots.COLOURS[role], label=label
-    )
+    if there.any():
+        plots.line(ax, step[there], middle[there], label=label, role=role, markers=False)
+    else:
+        ax.plot([], [], color=plots.COLOURS[role], label=label)
     return middle[-1]
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from ictd import _checks
 from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
-from ictd.attention import constructed_parameters
+from ictd.attention import block_matrix, constructed_parameters, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
@@ -192,24 +192,13 @@ class SoftmaxICTD(_Stack):
 
     def matrices(self):
         row = rows(self.d)
-        return self._value_matrix(row.value, self.value_weights), self._score_matrix(self.score_matrix)
+        return row_matrix(self.value_weights, row.value, self.d), block_matrix(self.score_matrix)
 
     def target_matrices(self):
         if self.form != "independent_heads":
             return None
         row = rows(self.d)
-        return self._value_matrix(row.target, self.target_weights), self._score_matrix(self.target_score_matrix)
-
-    def _value_matrix(self, row, weights):
-        V = weights.new_zeros(len(weights), self.d + 3, self.d + 3)
-        V[:, row, rows(self.d).reward :] = weights
-        return V
-
-    def _score_matrix(self, block):
-        A = block.new_zeros(len(block), self.d + 3, self.d + 3)
-        features = rows(self.d).features
-        A[:, features, features] = block
-        return A
+        return row_matrix(self.target_weights, row.target, self.d), block_matrix(self.target_score_matrix)
 
 
 class FullICTD(_Stack):

@@ -125,7 +125,11 @@ class MRP(_checks.ReadOnly):
             )
         states = classes[0]
         result = np.zeros(self.n_states)
-        result[states] = _stationary_irreducible(self.transition[np.ix_(states, states)])
+        transition = self.transition[np.ix_(states, states)]
+        result[states] = eliminate(transition)
+        if not np.isfinite(result).all():
+            smallest = transition[transition > 0].min()
+            raise ValueError(f"transition must have larger probabilities for float64; the smallest is {smallest:.3g}")
         return result
 
     def sample(self, n_transitions, rng, start_state=None):
@@ -159,28 +163,29 @@ class MRP(_checks.ReadOnly):
 
 
 def solve_bellman(transition, reward, gamma):
-    """The solution of v = r + gamma P v, without checks of the input."""
-    value = np.linalg.solve(np.eye(len(reward)) - gamma * transition, reward)
+    """The solutions of v = r + gamma P v, shape (..., S), without checks of the input."""
+    identity = np.eye(reward.shape[-1])
+    value = np.linalg.solve(identity - gamma * transition, reward[..., None])[..., 0]
     if not np.isfinite(value).all():
         raise ValueError(f"reward must be smaller in size: the value overflows; got up to {np.abs(reward).max():.3g}")
     return value
 
 
-def _stationary_irreducible(transition):
-    """The stationary distribution of an irreducible chain by the elimination of Grassmann, Taksar and Heyman."""
-    P, n = transition.copy(), len(transition)
+def eliminate(transition):
+    """Stationary distributions of irreducible chains, shape (..., S), by the elimination of `MRP.stationary`.
+
+    Without checks: other chains, and probabilities too small for float64, give NaN, infinity or 0.
+    """
+    P, n = transition.copy(), transition.shape[-1]
     with np.errstate(all="ignore"):
         for k in range(n - 1, 0, -1):
             # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
-            P[:k, k] /= P[k, :k].sum()
-            P[:k, :k] += np.outer(P[:k, k], P[k, :k])
-        mu = np.ones(n)
+            P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
+            P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
+        mu = np.ones(P.shape[:-1])
         for k in range(1, n):
-            mu[k] = mu[:k] @ P[:k, k]
-            mu[: k + 1] /= mu[: k + 1].sum()
-    if not np.isfinite(mu).all():
-        smallest = transition[transition > 0].min()
-        raise ValueError(f"transition must have larger probabilities for float64; the smallest is {smallest:.3g}")
+            mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
+            mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
     return mu
 
 
@@ -232,15 +237,21 @@ def boyan_chain(n_states, gamma, rng):
     n_states = _checks.side("n_states", n_states, low=3)
     gamma = _checks.discount(gamma)
     rng = _checks.numpy_generator(rng)
-    transition = np.zeros((n_states, n_states))
-    first = np.arange(n_states - 2)
-    step = rng.uniform(0.01, 0.99, n_states - 2)
-    transition[first, first + 1] = step
-    transition[first, first + 2] = 1 - step
-    transition[n_states - 2, n_states - 1] = 1
-    restart = rng.uniform(0.01, 0.99, n_states)
-    transition[n_states - 1] = restart / restart.sum()
+    transition = boyan_transitions(1, n_states, rng)[0]
     return MRP(transition, rng.uniform(-1, 1, n_states), gamma)
+
+
+def boyan_transitions(count, n_states, rng):
+    """Transition matrices of random Boyan chains, shape (count, S, S), without checks; see `boyan_chain`."""
+    transition = np.zeros((count, n_states, n_states))
+    first = np.arange(n_states - 2)
+    step = rng.uniform(0.01, 0.99, (count, n_states - 2))
+    transition[:, first, first + 1] = step
+    transition[:, first, first + 2] = 1 - step
+    transition[:, n_states - 2, n_states - 1] = 1
+    restart = rng.uniform(0.01, 0.99, (count, n_states))
+    transition[:, n_states - 1] = restart / restart.sum(axis=1, keepdims=True)
+    return transition
 
 
 def from_gymnasium(env, policy, gamma):

@@ -11,7 +11,7 @@ import torch
 
 from ictd import _checks, tasks
 from ictd._tensors import check_dtype
-from ictd.state_form import Inputs, inputs, is_masked, leading_shape, readout, state_values
+from ictd.state_form import Inputs, inputs, is_masked, leading_shape, matrix_form, readout, state_values
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,9 @@ def windows(batch, contexts, dtype=torch.float64):
     return Windows(here, there, there.rewards[..., -1])
 
 
-def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype=torch.float64, **options):
+def draw_windows(
+    n_batches, batch_size, n_transitions, n_states, dim, rng, dtype=torch.float64, reward_noise=0.0, **options
+):
     """Independent batches of random tasks with contexts of n + 1 transitions, as `Windows`.
 
     Parameters
@@ -228,6 +230,8 @@ def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype
     n_states, dim : int
     rng : numpy.random.Generator
     dtype : torch.dtype
+    reward_noise : float
+        As in `tasks.Tasks.sample`.
     options
         Further arguments of `tasks.draw`: ``family``, ``features``, ``feature_scale``.
 
@@ -240,7 +244,7 @@ def draw_windows(n_batches, batch_size, n_transitions, n_states, dim, rng, dtype
     batch_size = _checks.integer("batch_size", batch_size, low=1)
     n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
     batch = tasks.draw(n_batches * batch_size, n_states, dim, rng, **options)
-    contexts = batch.sample(n_transitions + 1, rng)
+    contexts = batch.sample(n_transitions + 1, rng, reward_noise)
     shape = (n_batches, batch_size)
     return windows(batch.reshape(shape), contexts.reshape(shape), dtype)
 
@@ -347,7 +351,6 @@ def _model_updates(model, windows):
         raise TypeError(f"model must be a SoftmaxICTD or a FullICTD; got {_checks.describe(model)}")
     _checks.instance("windows", windows, Windows)
     parameters = dict(model.named_parameters())
-    form = "dual_head" if model.form == "dual_head" else "tsm"
     if windows.reward.ndim != 2 or len(windows.reward) < 3:
         raise ValueError(f"windows must have leading dimensions (B, T) with B >= 3; got {tuple(windows.reward.shape)}")
     if windows.here.features.shape[-1] != model.d:
@@ -357,7 +360,7 @@ def _model_updates(model, windows):
             raise TypeError(f"windows must have the type of the model, {value.dtype}; got {windows.reward.dtype}")
         if not torch.isfinite(value).all():
             raise ValueError(f"model must have finite parameters; {name} holds NaN or infinity")
-    return updates(parameters, windows, len(windows.reward), model.gamma, model.n_layers, form)
+    return updates(parameters, windows, len(windows.reward), model.gamma, model.n_layers, matrix_form(model.form))
 
 
 def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):

@@ -18,7 +18,7 @@ import torch
 
 from ictd import __version__, _checks, checkpoint, neu, tasks
 from ictd.model import FORMS, FullICTD, SoftmaxICTD
-from ictd.state_form import full_matrices, inputs, kernel, state_values
+from ictd.state_form import full_matrices, inputs, kernel, matrix_form, state_values
 
 OBJECTIVES = ("td", "td_query", "neu", "neu_one_batch", "mc")
 FREE = ("none", "value", "score", "both")
@@ -276,10 +276,11 @@ class Result:
 
     def summary(self):
         """Settings, versions and the main figures, as JSON can hold them (NaN as None)."""
-        first, last = ({name: entry[i] for name, entry in self._records().items()} for i in (0, -1))
+        history = self.history
 
-        def sets(values):
+        def sets(name, record=-1):
             """A number (or a triple) for looped layers, a list over layers otherwise."""
+            values = getattr(history, name)[record]
             return values[:, 0] if self.config.shared else values
 
         return _plain(
@@ -292,25 +293,20 @@ class Result:
                 "value_error_constant": self.value_error_constant,
                 "value_error_certainty_equivalence": self.value_error_certainty_equivalence,
                 "value_error_constructed": self.value_error_constructed,
-                "value_weights": sets(last["value_weights"]),
-                "cosine_value_weights": sets(last["cosine_value_weights"]),
-                "cosine_score_matrix": sets(last["cosine_score_matrix"]),
-                "diagonality_mean_start": sets(first["diagonality_mean"]),
-                "diagonality_mean_end": sets(last["diagonality_mean"]),
-                "diagonality_min_start": sets(first["diagonality_min"]),
-                "diagonality_min_end": sets(last["diagonality_min"]),
-                "value_error": last["value_error"],
-                "neu_start": first["neu"],
-                "neu_end": last["neu"],
-                "neu_end_standard_error": last["neu_standard_error"],
-                "diverged_at": self.history.diverged_at,
+                "value_weights": sets("value_weights"),
+                "cosine_value_weights": sets("cosine_value_weights"),
+                "cosine_score_matrix": sets("cosine_score_matrix"),
+                "diagonality_mean_start": sets("diagonality_mean", 0),
+                "diagonality_mean_end": sets("diagonality_mean"),
+                "diagonality_min_start": sets("diagonality_min", 0),
+                "diagonality_min_end": sets("diagonality_min"),
+                "value_error": history.value_error[-1],
+                "neu_start": history.neu[0],
+                "neu_end": history.neu[-1],
+                "neu_end_standard_error": history.neu_standard_error[-1],
+                "diverged_at": history.diverged_at,
             }
         )
-
-    def _records(self):
-        return {
-            name: value for name, value in vars(self.history).items() if name != "diverged_at" and value is not None
-        }
 
 
 def versions():
@@ -485,8 +481,8 @@ def initial_parameters(config, seed):
     parameters = {name: value.detach() for name, value in masked.items()}
     if config.free != "none":
         full = dict(_new_model(FullICTD, config, torch.Generator().manual_seed(seed)).named_parameters())
-        for name, block in {"V": "value_weights", "A": "score_matrix"}.items():
-            if config.free in ({"V": "value", "A": "score"}[name], "both"):
+        for name, block, part in (("V", "value_weights", "value"), ("A", "score_matrix", "score")):
+            if config.free in (part, "both"):
                 del parameters[block]
                 parameters[name] = full[name].detach()
     if "V" in parameters:
@@ -501,7 +497,6 @@ class _Run:
 
     def __init__(self, config, seeds):
         self.config, self.seeds = config, seeds
-        self.dtype = DTYPES[config.dtype]
         starts = [initial_parameters(config, seed) for seed in seeds]
         self.parameters = {
             name: torch.stack([start[name] for start in starts]).requires_grad_() for name in sorted(starts[0])
@@ -585,7 +580,7 @@ class _Run:
         entry["cosine_value_weights"] = cosine(weights, torch.tensor(PATTERN), 1)
         visible = _visible(config)
         entry["cosine_score_matrix"] = cosine(visible @ block.double(), visible, 2)
-        entry |= self.held_out.measure(parameters)
+        entry |= self.held_out.measure(parameters, block)
         mean = self.loss_sum / self.loss_count if self.loss_count else self.loss_sum * torch.nan
         self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
         entry["loss"] = mean
@@ -693,7 +688,7 @@ def _tasks(config, count, rng):
 def _loss(config, parameters, first, second=None):
     """Loss of each seed, shape (K,)."""
     dtype = DTYPES[config.dtype]
-    arguments = (config.gamma, config.n_layers, "dual_head" if config.form == "dual_head" else "tsm")
+    arguments = (config.gamma, config.n_layers, matrix_form(config.form))
     if config.objective == "td":
         return neu.td_loss(parameters, inputs(*first, dtype), *arguments)
     if config.objective == "mc":
@@ -735,36 +730,32 @@ class _HeldOut:
 
     def __init__(self, config):
         self.config = config
-        self.masked = config.free == "none"
         dtype = DTYPES[config.dtype]
         rng = np.random.default_rng([config.held_out_seed, 0, _HELD_OUT])
         self.batch = _tasks(config, config.n_held_out, rng)
         self.contexts = self.batch.sample(config.n_transitions, rng, config.reward_noise)
         self.truth = self.batch.value(config.gamma)
-        self.mu = self.batch.stationary()
+        mu = self.batch.stationary()
         counts = self.contexts.empirical()[0]
-        self.weights = self.mu if self.masked else counts / counts.sum(axis=-1, keepdims=True)
+        self.weights = mu if config.free == "none" else counts / counts.sum(axis=-1, keepdims=True)
         self.inputs = inputs(self.batch, self.contexts, dtype)
         self.features = torch.tensor(self.batch.features, dtype=dtype)
-        self.log_mu = torch.tensor(np.log(self.mu), dtype=dtype)
-        # (batches, 1, T): the second dimension is for the seeds
+        self.log_mu = torch.tensor(np.log(mu), dtype=dtype)
         rng = np.random.default_rng([config.held_out_seed, 0, _NEU])
-        shape = (config.neu_batches, 1, config.neu_batch_size)
-        flat = _tasks(config, config.neu_batches * config.neu_batch_size, rng)
-        contexts = flat.sample(config.n_transitions + 1, rng, config.reward_noise)
-        self.windows = neu.windows(flat.reshape(shape), contexts.reshape(shape), dtype)
+        sizes = (config.neu_batches, config.neu_batch_size, config.n_transitions, config.n_states, config.dim)
+        options = {name: getattr(config, name) for name in ("reward_noise", "family", "features", "feature_scale")}
+        # (batches, 1, T): the second dimension is for the seeds
+        self.windows = neu.draw_windows(*sizes, rng, dtype, **options)[:, None]
 
     def error(self, values):
         """Value error of shape (...) for values of shape (..., T, S)."""
         with np.errstate(over="ignore"):  # on the way to divergence
-            squares = np.where(self.weights > 0, self.weights * (values - self.truth) ** 2, 0)
-            return np.sqrt(squares.sum(axis=-1).mean(axis=-1))
+            return _weighted_error(values, self.truth, self.weights)
 
-    def measure(self, parameters):
-        """Diagonality, value error and NEU of all seeds."""
+    def measure(self, parameters, block):
+        """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
         config = self.config
-        arguments = (config.gamma, config.n_layers, "dual_head" if config.form == "dual_head" else "tsm")
-        block = full_matrices(parameters, config.dim)[1][..., : config.dim, : config.dim]
+        arguments = (config.gamma, config.n_layers, matrix_form(config.form))
         M = kernel(block.unsqueeze(-3), self.features, self.log_mu)
         diagonal = M.diagonal(dim1=-2, dim2=-1)
         values = state_values(parameters, self.inputs, *arguments).double().numpy()
@@ -829,5 +820,9 @@ def value_error(values, batch, gamma, weights=None):
         weights = _checks.array("weights", weights, batch.reward.shape)
         if (weights < 0).any() or np.abs(weights.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
             raise ValueError("weights must be non-negative with rows that sum to 1; got some that do not")
-    squares = np.where(weights > 0, weights * (values - batch.value(gamma)) ** 2, 0)
+    return _weighted_error(values, batch.value(gamma), weights)
+
+
+def _weighted_error(values, truth, weights):
+    squares = np.where(weights > 0, weights * (values - truth) ** 2, 0)
     return np.sqrt(squares.sum(axis=-1).mean(axis=-1))

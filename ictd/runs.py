@@ -15,14 +15,13 @@ import contextlib
 import dataclasses
 import json
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ictd import _checks
-from ictd.checkpoint import replace
+from ictd.checkpoint import read_arrays, replace
 
 try:
     import fcntl
@@ -511,14 +510,13 @@ def read(folder):
         raise RunError(f"{folder} {what}")
     try:
         summary = json.loads((folder / SUMMARY).read_bytes())
-        with np.load(folder / HISTORY, allow_pickle=False) as archive:
-            history = {name: archive[name] for name in archive.files}
+        history = read_arrays((folder / HISTORY).read_bytes())
         saved = SavedRun(folder, summary, history)
         _check_shapes(saved)
         saved.figures(), saved.table()  # everything that is used is there
     except OSError as error:
         raise RunError(f"{folder} cannot be read: {error}") from None
-    except _checks.UNREADABLE + (KeyError, IndexError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except _checks.UNREADABLE + (KeyError, IndexError, AttributeError) as error:
         raise RunError(f"{folder} holds a damaged {SUMMARY} or {HISTORY}: {error}") from None
     return saved
 

@@ -22,6 +22,7 @@ import torch
 
 from ictd import _checks, prompt, tasks
 from ictd._tensors import check_dtype
+from ictd.attention import block_matrix, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.temporal_shift import tsm_step
 
@@ -265,20 +266,14 @@ def _matrix_readout(parameters, inputs, gamma, n_layers, form):
 
 def full_matrices(parameters, d):
     """V and A of shape (..., sets, d+3, d+3), whether they are masked or not; of the value head, if there are two."""
-    row = prompt.rows(d)
-    if "V" in parameters:
-        V = parameters["V"]
-    else:
-        V = value_matrix(parameters["value_weights"], row.value, d)
-    if "A" in parameters:
-        return V, parameters["A"]
-    A = V.new_zeros(*parameters["score_matrix"].shape[:-2], d + 3, d + 3)
-    A[..., row.features, row.features] = parameters["score_matrix"]
+    V, A = parameters.get("V"), parameters.get("A")
+    if V is None:
+        V = row_matrix(parameters["value_weights"], prompt.rows(d).value, d)
+    if A is None:
+        A = block_matrix(parameters["score_matrix"])
     return V, A
 
 
-def value_matrix(weights, row, d):
-    """A matrix of zeros but for the three weights in one row, shape (..., d+3, d+3)."""
-    V = weights.new_zeros(*weights.shape[:-1], d + 3, d + 3)
-    V[..., row, prompt.rows(d).reward :] = weights
-    return V
+def matrix_form(form):
+    """The form, as `readout` takes it, of a model: independent heads are known by their parameters."""
+    return "dual_head" if form == "dual_head" else "tsm"

@@ -73,7 +73,7 @@ class Tasks(_checks.ReadOnly):
 
     def value(self, gamma):
         """True values (I - gamma P)^{-1} r, shape (..., S)."""
-        return solve(self.transition, self.reward, _checks.discount(gamma))
+        return mrp.solve_bellman(self.transition, self.reward, _checks.discount(gamma))
 
     def stationary(self):
         """Stationary distributions, shape (..., S), by elimination without subtraction as in `MRP.stationary`.
@@ -83,16 +83,7 @@ class Tasks(_checks.ReadOnly):
         ValueError
             If a process is not irreducible; use `MRP.stationary` for those.
         """
-        P = self.transition.copy()
-        n_states = self.n_states
-        with np.errstate(all="ignore"):
-            for k in range(n_states - 1, 0, -1):
-                P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
-                P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
-            mu = np.ones(self.reward.shape)
-            for k in range(1, n_states):
-                mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
-                mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
+        mu = mrp.eliminate(self.transition)
         if not (np.isfinite(mu).all() and (mu > 0).all()):
             raise ValueError("transition must be irreducible, so that every state is visited again and again")
         return mu
@@ -200,7 +191,7 @@ class Contexts(_checks.ReadOnly):
         # A never-source state becomes absorbing with the constant predictor as its value.
         absorbing = np.eye(self.n_states) * (counts == 0)[..., None]
         reward = np.where(counts == 0, (1 - gamma) * constant, reward)
-        return solve(transition + absorbing, reward, gamma)
+        return mrp.solve_bellman(transition + absorbing, reward, gamma)
 
 
 def _generators(rngs, shape):
@@ -210,12 +201,6 @@ def _generators(rngs, shape):
     if len(rngs) == 0 or len(rngs) != (shape[0] if shape else 0):
         raise ValueError(f"rng must hold one generator for each of the first dimension of {shape}; got {len(rngs)}")
     return [_checks.numpy_generator(rng) for rng in rngs]
-
-
-def solve(transition, reward, gamma):
-    """Solutions of v = r + gamma P v for stacks of matrices, without checks of the input."""
-    identity = np.eye(reward.shape[-1])
-    return np.linalg.solve(identity - gamma * transition, reward[..., None])[..., 0]
 
 
 # ------------------------------------------------------------------------------------------- sampling
@@ -307,18 +292,6 @@ def empirical_models(states, rewards, n_states):
 # ------------------------------------------------------------------------------------------- families
 
 
-def _boyan(count, n, rng):
-    transition = np.zeros((count, n, n))
-    first = np.arange(n - 2)
-    step = rng.uniform(0.01, 0.99, (count, n - 2))
-    transition[:, first, first + 1] = step
-    transition[:, first, first + 2] = 1 - step
-    transition[:, n - 2, n - 1] = 1
-    restart = rng.uniform(0.01, 0.99, (count, n))
-    transition[:, n - 1] = restart / restart.sum(axis=1, keepdims=True)
-    return transition
-
-
 def _ring(count, n, rng):
     transition = np.zeros((count, n, n))
     state = np.arange(n)
@@ -354,7 +327,7 @@ def _loop(count, n, rng):
     return transition
 
 
-FAMILIES = {"boyan": _boyan, "ring": _ring, "dense": _dense, "sparse": _sparse, "loop": _loop}
+FAMILIES = {"boyan": mrp.boyan_transitions, "ring": _ring, "dense": _dense, "sparse": _sparse, "loop": _loop}
 
 
 def _gaussian(count, n_states, dim, rng):

@@ -439,3 +439,20 @@ def test_read_refuses_damaged_results(tmp_path, finished, harm):
         np.savez(tmp_path / "history.npz", **arrays | (change if harm != "field" else {}))
     with pytest.raises(runs.RunError, match="damaged|cannot be read"):
         runs.read(tmp_path)
+
+
+def test_flipped_bits_of_shapes_in_the_history(tmp_path, finished):
+    """Every checksum is tested, as in a checkpoint: NumPy would not meet that of an array whose shape is damaged."""
+    for name, data in content(finished).items():
+        (tmp_path / name).write_bytes(data)
+    whole = (finished / "history.npz").read_bytes()
+    mark = b"'shape': ("
+    starts = [i + len(mark) for i in range(len(whole)) if whole.startswith(mark, i)]
+    assert len(starts) > 10
+    for place in starts:
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            (tmp_path / "history.npz").write_bytes(damaged)
+            with pytest.raises(runs.RunError, match="damaged"):
+                runs.read(tmp_path)
