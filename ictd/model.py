@@ -5,13 +5,12 @@ import torch
 from torch import nn
 
 from ictd import _checks
+from ictd._forms import FORMS
 from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
 from ictd.attention import block_matrix, constructed_parameters, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
-
-FORMS = ("tsm", "dual_head", "independent_heads")
 
 
 class _Stack(nn.Module):
