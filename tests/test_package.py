@@ -19,6 +19,7 @@ MODULES = sorted(FILES)
 ALLOWED = {
     "_checks": set(),
     "_forms": set(),
+    "_settings": set(),
     "_gymnasium": {"_checks"},
     "mrp": {"_checks", "_gymnasium"},
     "features": {"_checks"},
@@ -34,8 +35,8 @@ ALLOWED = {
     "state_form": {"attention", "_checks", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
     "neu": {"_checks", "_tensors", "tasks", "state_form"},
     "checkpoint": {"_checks"},
-    "pretrain": {"_checks", "_forms", "tasks", "model", "state_form", "neu", "checkpoint"},
-    "runs": {"_checks", "checkpoint", "pretrain"},
+    "pretrain": {"_checks", "_forms", "_settings", "tasks", "model", "state_form", "neu", "checkpoint"},
+    "runs": {"_checks", "_settings", "checkpoint", "pretrain"},
     "_cluster": {"pretrain", "runs"},
     "sweep": {"_checks", "pretrain", "runs", "_cluster"},
 }

@@ -15,7 +15,6 @@ _HOME = {
     "versions": "result",
     "initial_parameters": "parameters",
     "value_error": "measures",
-    "cosine": "measures",
 }
 __all__ = list(_HOME)
 

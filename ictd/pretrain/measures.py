@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ictd import _checks, neu, tasks
+from ictd._settings import numpy_defaults
 from ictd.model import SoftmaxICTD
 from ictd.pretrain.parameters import number_type
 from ictd.state_form import inputs, kernel, matrix_form, state_values
@@ -61,8 +62,7 @@ class HeldOut:
 
     def error(self, values):
         """Value error of shape (...) for values of shape (..., T, S)."""
-        with np.errstate(over="ignore"):  # on the way to divergence
-            return _weighted_error(values, self.truth, self.weights)
+        return _weighted_error(values, self.truth, self.weights)
 
     def measure(self, parameters, block):
         """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
@@ -94,6 +94,7 @@ class HeldOut:
         }
 
 
+@numpy_defaults()
 def value_error(values, batch, gamma, weights=None):
     """Value error on a batch of tasks, for any predictor.
 

@@ -3,6 +3,7 @@
 import torch
 
 from ictd import _checks
+from ictd._settings import torch_defaults
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain.config import Config
 
@@ -26,6 +27,7 @@ def new_model(kind, config, generator):
     )
 
 
+@torch_defaults()
 def initial_parameters(config, seed):
     """Initial parameters of a seed, a dict of tensors of shape (sets, ...).
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ictd import __version__, _checks
+from ictd._settings import torch_defaults
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain.config import Config
 from ictd.pretrain.parameters import new_model
@@ -99,6 +100,7 @@ class Result(_checks.ReadOnly):
     def __post_init__(self):
         _checks.freeze(self, **vars(self))
 
+    @torch_defaults()
     def model(self, seed):
         """The trained model of one seed.
 

@@ -7,10 +7,12 @@ import threading
 import time
 
 from ictd import _checks, checkpoint
+from ictd._settings import torch_defaults
 from ictd.pretrain.config import Config, check_seeds
 from ictd.pretrain.steps import Run
 
 
+@torch_defaults()
 def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, progress=False):
     """Train one model for each seed, all at once.
 
