@@ -5,13 +5,12 @@ they are called on the command line.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import re
-import sys
 from pathlib import Path
 
 from ictd import _installed, runs
+from ictd._console import loading, say
 from ictd.checkpoint import CheckpointError
 from ictd.pretrain.config import CHOICES, Config
 
@@ -259,7 +258,7 @@ def pretrain(options, fail):
             progress=True,
             draw=drawing.of_run,
             checkpoint_seconds=options.save_every,
-            report=_say,
+            report=say,
         )
     except runs.OtherRunError as error:
         return fail(other_run(error))
@@ -276,7 +275,7 @@ def pretrain(options, fail):
     except KeyboardInterrupt:
         saved = (folder / runs.CHECKPOINT).exists()
         what = "the checkpoint is saved, and" if saved else "there is no checkpoint yet:"
-        _say(f"\ninterrupted; {what} the same command goes on with {folder}")
+        say(f"\ninterrupted; {what} the same command goes on with {folder}")
         return 130
     print(run.table())
     print(f"saved in {folder}")
@@ -288,14 +287,15 @@ def torch_problem():
     """What stands against the use of torch, with the cure; None if it works."""
     from ictd import verify
 
-    problem = verify.torch_problem()
+    with loading():
+        problem = verify.torch_problem()
     return f"torch {problem}; install it with: pip install 'ictd[torch]'" if problem else None
 
 
 def _diverged(run):
     stopped = [seed for seed, alive in zip(run.summary["seeds"], run.alive) if not alive]
     if stopped:
-        _say(f"warning: {len(stopped)} of {len(run.alive)} seeds diverged: {', '.join(map(str, stopped))}")
+        say(f"warning: {len(stopped)} of {len(run.alive)} seeds diverged: {', '.join(map(str, stopped))}")
     return 1 if len(stopped) == len(run.alive) else 0
 
 
@@ -329,7 +329,7 @@ class _Drawing:
     def say_what_is_missing(self):
         """A note if figures are missing, and how to draw them later."""
         if self.problem:
-            _say(f"note: no figures, because {self.problem}: ictd figures {self.folder}")
+            say(f"note: no figures, because {self.problem}: ictd figures {self.folder}")
 
 
 def _one_line(error):
@@ -339,12 +339,6 @@ def _one_line(error):
 
 def _is_memory(error):
     return isinstance(error, MemoryError) or "alloc" in str(error)
-
-
-def _say(text):
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError, ValueError):  # closed, or its reader has gone: the work goes on
-            print(text, file=sys.stderr, flush=True)
 
 
 def sweep(options, fail):
@@ -377,7 +371,7 @@ def sweep(options, fail):
             progress=True,
             draw=drawing.of_run,
             draw_overview=drawing.of_sweep,
-            report=_say,
+            report=say,
         )
     except runs.OtherRunError as error:
         return fail(other_run(error))
@@ -386,17 +380,17 @@ def sweep(options, fail):
     except OSError as error:
         return fail(f"{folder}: cannot be read or written: {error.strerror or error}")
     except KeyboardInterrupt:
-        _say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
+        say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
         return 130
     print(table(rows))
     print(f"saved in {folder}")
     drawing.say_what_is_missing()
     failed = [row for row in rows if row["status"] != "finished"]
     for row in failed:
-        _say(f"error: {row['folder']}: {row['error']}")
+        say(f"error: {row['folder']}: {row['error']}")
     for row in rows:
         if row.get("diverged"):
-            _say(f"warning: {row['folder']}: {row['diverged']} of {row['seeds']} seeds diverged")
+            say(f"warning: {row['folder']}: {row['diverged']} of {row['seeds']} seeds diverged")
     lost = [row for row in rows if row.get("diverged") and row["diverged"] == row["seeds"]]
     return 1 if failed or lost else 0
 
@@ -440,7 +434,7 @@ def figures(options, fail):
     except OSError as error:
         return fail(f"{options.folder}: cannot be read or written: {error.strerror or error}")
     for note in notes:
-        _say(f"note: {note}")
+        say(f"note: {note}")
     if not written:
         print(f"{options.folder}: all {kept} figures exist (--force draws them again)")
         return 0

@@ -95,7 +95,7 @@ def parser(chosen=None):
     chosen : str, optional
         The command that will be parsed. The options of "pretrain" and "sweep" are there only if it is chosen.
     """
-    from ictd import _help, _training_cli
+    from ictd import _console, _training_cli
 
     top = argparse.ArgumentParser(
         prog="ictd",
@@ -113,7 +113,7 @@ def parser(chosen=None):
             description=description,
             epilog=examples,
             allow_abbrev=False,
-            formatter_class=_help.Formatter,
+            formatter_class=_console.Formatter,
             **settings,
         )
 
@@ -178,7 +178,14 @@ def main(arguments=None):
     arguments : list of str, optional
         Default: the arguments of the process.
     """
-    if sys.stdout is None:
+    with contextlib.ExitStack() as stack:
+        if sys.stderr is None or sys.stderr.closed:  # what is said there goes nowhere, and fails nothing
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+        return _main(arguments)
+
+
+def _main(arguments):
+    if sys.stdout is None or sys.stdout.closed:
         return _fail("ictd", "standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -215,9 +222,9 @@ def _drop_output():
 
 
 def _fail(program, message):
-    if sys.stderr is not None:  # None would mean standard output
-        with contextlib.suppress(OSError):
-            print(f"{program}: error: {message}", file=sys.stderr)
+    from ictd._console import say
+
+    say(f"{program}: error: {message}")
     return 2
 
 
@@ -225,8 +232,10 @@ def _fail(program, message):
 
 
 def _verify(options):
-    from ictd import verify
+    from ictd import _console, verify
 
+    with _console.loading():
+        verify.torch_problem()
     results = verify.run(options.instances, options.seed)
     print(verify.table(results))
     failed = [result for result in results if result.status == "FAIL"]

@@ -1,8 +1,34 @@
-"""Help texts that follow the width of the terminal."""
+"""What the commands share: messages that never stop the work, Ctrl-C while packages load, and the shape of help texts."""
 
 import argparse
+import contextlib
+import os
 import re
+import signal
+import sys
 import textwrap
+import threading
+
+
+def say(text):
+    """Print a line to standard error, if there is one and if somebody reads it."""
+    if sys.stderr is not None:  # None would mean standard output
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def loading():
+    """Let Ctrl-C end the process at once while packages load: in their C++ parts an exception is a crash."""
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 class Formatter(argparse.HelpFormatter):
