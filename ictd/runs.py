@@ -581,9 +581,9 @@ def seeds_text(seeds):
     """How many seeds, and which, in words."""
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
-    if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 1 and all(later == seed + 1 for seed, later in zip(seeds, seeds[1:])):
         return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"
-    return f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"
+    return f"{len(seeds)} seeds ({', '.join(map(str, seeds)) or 'none'})"
 
 
 @numpy_defaults()
