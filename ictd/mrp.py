@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks, _gymnasium
+from ictd._settings import numpy_defaults
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,7 @@ class MRP(_checks.ReadOnly):
             raise ValueError(f"transition must have larger probabilities for float64; the smallest is {smallest:.3g}")
         return result
 
+    @numpy_defaults()
     def sample(self, n_transitions, rng, start_state=None):
         """Draw a trajectory.
 
@@ -162,6 +164,7 @@ class MRP(_checks.ReadOnly):
         return Trajectory(states, self.reward[states[:-1]])
 
 
+@numpy_defaults()
 def solve_bellman(transition, reward, gamma):
     """The solutions of v = r + gamma P v, shape (..., S), without checks of the input."""
     identity = np.eye(reward.shape[-1])
@@ -171,21 +174,21 @@ def solve_bellman(transition, reward, gamma):
     return value
 
 
+@numpy_defaults()
 def eliminate(transition):
     """Stationary distributions of irreducible chains, shape (..., S), by the elimination of `MRP.stationary`.
 
     Without checks: other chains, and probabilities too small for float64, give NaN, infinity or 0.
     """
     P, n = transition.copy(), transition.shape[-1]
-    with np.errstate(all="ignore"):
-        for k in range(n - 1, 0, -1):
-            # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
-            P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
-            P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
-        mu = np.ones(P.shape[:-1])
-        for k in range(1, n):
-            mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
-            mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
+    for k in range(n - 1, 0, -1):
+        # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
+        P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
+        P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
+    mu = np.ones(P.shape[:-1])
+    for k in range(1, n):
+        mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
+        mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
     return mu
 
 
@@ -214,6 +217,7 @@ def _recurrent_classes(transition):
     return classes
 
 
+@numpy_defaults()
 def boyan_chain(n_states, gamma, rng):
     """A random Boyan chain, drawn as in the paper's experiment.
 
@@ -254,6 +258,7 @@ def boyan_transitions(count, n_states, rng):
     return transition
 
 
+@numpy_defaults()
 def from_gymnasium(env, policy, gamma):
     """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
 
