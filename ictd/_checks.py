@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ictd._settings import numpy_defaults
+
 # Probabilities may miss 1 by rounding, also when they were computed in float32 or typed with seven digits.
 SUM_TOLERANCE = 1e-6
 # Larger integers are typing errors; NumPy would answer with an overflow that names nothing.
@@ -62,6 +64,7 @@ def _is_masked(value):
     return isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
 
 
+@numpy_defaults()
 def array(name, value, shape, *, dtype=np.float64, finite=True):
     """Return ``value`` as an array of the given shape.
 
@@ -80,8 +83,7 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
             raise TypeError
         if dtype is None:
             dtype = np.float32 if result.dtype == np.float32 else np.float64
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
-            result = result.astype(dtype)
+        result = result.astype(dtype)  # what becomes infinite is refused below
     except UNREADABLE:
         raise TypeError(f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}") from None
     lengths = shape[1:] if shape and shape[0] is ... else shape
@@ -192,6 +194,7 @@ def step_sizes(step_size, n_steps, name="step_size"):
     return sizes
 
 
+@numpy_defaults()
 def distribution(name, value, n_states):
     """Return a probability vector of shape (n_states,); a sum that misses 1 by more than rounding is divided out."""
     weights = array(name, value, (n_states,))
@@ -203,6 +206,7 @@ def distribution(name, value, n_states):
     return _normalised(weights)
 
 
+@numpy_defaults()
 def stochastic(name, value, n_rows=None, n_columns=None):
     """Return a row-stochastic matrix, rows treated as in `distribution`; square unless both lengths are given."""
     if n_rows is None:

@@ -17,6 +17,12 @@ import contextlib
 
 import numpy as np
 
+# How NumPy prints by default, for texts in figures and files.
+PRINTING = {
+    "precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 75, "suppress": False, "nanstr": "nan",
+    "infstr": "inf", "sign": "-", "formatter": None, "floatmode": "maxprec", "legacy": False,
+}  # fmt: skip
+
 
 @contextlib.contextmanager
 def numpy_defaults():

@@ -68,9 +68,9 @@ class HeldOut:
         """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
         config = self.config
         arguments = (config.gamma, config.n_layers, matrix_form(config.form))
-        M = kernel(block.unsqueeze(-3), self.features, self.log_mu)
+        M = kernel(block.unsqueeze(-3), self.features, self.log_mu, finite=False)
         diagonal = M.diagonal(dim1=-2, dim2=-1)
-        values = state_values(parameters, self.inputs, *arguments).double().numpy()
+        values = state_values(parameters, self.inputs, *arguments, finite=False).double().numpy()
         updates = neu.updates(parameters, self.windows, config.neu_batches, *arguments)
         estimate = neu.squared_norm(updates.double())
         return {
