@@ -149,7 +149,7 @@ def norm_bound_at_any_step_size(case):
 
 
 def two_steps_contract_on_the_border(case):
-    """Assumption 5.1 with C = 0, where the norm bound is 1: at gamma > 0 two steps still contract, for every P and M."""
+    """Assumption 5.1 with C = 0, where the norm bound is 1: for gamma > 0 two steps still contract, whatever P is."""
     size, gamma = len(case.X), max(case.gamma, 0.01)
     others, transition = case.rng.dirichlet(np.full(size, case.rng.choice([0.1, 1.0])), (2, size))
     kernel = (1 + gamma) / 2 * np.eye(size) + (1 - gamma) / 2 * others

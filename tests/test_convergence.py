@@ -420,7 +420,7 @@ def test_late_rates_are_the_spectral_radius(one_hot_curves):
 
 @pytest.mark.parametrize("dim", [4, 10])
 def test_late_rates_of_gaussian_features(dim):
-    """Each trajectory against its own radius, which now differs from gamma and may belong to a pair of complex modes."""
+    """Each trajectory against its own radius, which now differs from gamma and may belong to a complex pair."""
     rng = np.random.default_rng(8)
     for _ in range(4):
         process = mrp.boyan_chain(8, 0.9, rng)
