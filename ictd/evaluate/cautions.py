@@ -144,8 +144,8 @@ def of_states_left_once(result):
     once, left = np.count_nonzero(result.visits == 1), np.count_nonzero(result.visits)
     if left >= MANY_STATES and 2 * once > left:
         yield (
-            f"{once} of {left} states were left only once: their values rest on a single transition. Coarser states, such "
-            f"as bins of a number, say more"
+            f"{once} of {left} states were left only once: their values rest on a single transition. Coarser states say more, "
+            f"such as bins of a number (--bins, in Python read_csv(bins=))"
         )
 
 
@@ -273,8 +273,7 @@ def of_cut_offs(name, cut_off, done, ends):
     both = sum(bool(end) and TRUTHS.get(text.strip().lower(), False) for text, end in zip(cut_off, ends))
     if both:
         yield (
-            f"{_count(both, 'row is', 'rows are')} done by column {done} and cut off by column {name}, and count as ends "
-            f"worth 0. A time limit is no end: name a column of real ends (such as terminated) with --done"
+            f"{_count(both, 'row is', 'rows are')} done by column {done} and cut off by column {name}: an end worth 0. A time limit is no end: name a column of real ends (such as terminated) with --done"
         )
 
 

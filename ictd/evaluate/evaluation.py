@@ -56,6 +56,11 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
         different states, numbers above 1e100; a row that is done without a reward, or that follows the end of its
         episode; data without any transition.
     """
+    with np.errstate(all="ignore"):  # what overflows is looked for, whatever the caller has set
+        return _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
+
+
+def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done):
     entries = arguments.labels("states", states)
     labels, index = arguments.numbered(entries, "states", arguments.MAX_STATES)
     if episodes is None and done is None:
@@ -145,10 +150,9 @@ def _as_the_algorithm_sees_it(X, transitions, model):
 def _last_layer(model, kernel, gamma, n_layers):
     """v_L, or the first values that overflowed."""
     values = np.zeros(len(kernel))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for values in td.bellman_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
-            if not np.isfinite(values).all():
-                break
+    for values in td.bellman_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
+        if not np.isfinite(values).all():
+            break
     return values
 
 

@@ -5,19 +5,25 @@ import numpy as np
 from ictd import td
 
 RESAMPLES = 200
+# Errors of this share of the largest value are rounding.
+ROUNDING = 1e-13
 
 
 def standard_error(transitions, model, value, gamma):
     """A standard error for each value of certainty equivalence, NaN where it is unknown.
 
-    To first order ``v_CE - v = (I - gamma P)^{-1} xi``, where xi(u) is the mean TD error of the value at the
-    transitions that leave u. Two estimates of its spread; the larger one counts:
+    To first order ``v_CE - v = (I - gamma P)^{-1} xi``, where xi(u) is the mean TD error of v at the transitions that
+    leave u. Its spread is estimated twice, with the TD errors of v_CE, and the larger estimate counts:
 
-    - *Delta method.* In a Markov process the TD errors are uncorrelated, so xi(u) has the variance of the TD errors at
-      u over c(u). A state left once shows no spread: it takes the variance pooled over all states.
+    - *Delta method.* In a Markov process the TD errors of different transitions are uncorrelated, so xi(u) has their
+      variance at u over c(u). A state whose c(u) transitions all looked alike may still have a rare outcome, as a fall
+      off a cliff, that they did not show. So each state counts as if it had one more transition, with the largest TD
+      error of the data: the variance of xi(u) is (sum of squares + largest square) / c(u)^2.
     - *Bootstrap over episodes*, where there are several: episodes get random weights (exponential, the Bayesian
       bootstrap of Rubin 1981), drawn with a fixed seed, so the same data give the same numbers. It needs no Markov
       process, only independent episodes, but sees no spread in a state that occurs in a single one.
+
+    Zero says that the data show no spread anywhere, not that there is none.
 
     Parameters
     ----------
@@ -43,11 +49,10 @@ def standard_error(transitions, model, value, gamma):
     place = np.full(value.shape, -1)
     place[inside] = np.arange(n_states)
     source, errors = place[transitions.sources[use]], td_errors(transitions, value, gamma)[use]
+    errors[np.abs(errors) <= ROUNDING * np.abs(value[inside]).max()] = 0.0
 
-    squares = np.bincount(source, errors**2, n_states)
-    pooled = squares.sum() / (n_errors - n_states)
-    variance = np.where(counts > 1, squares / np.maximum(counts - 1, 1), pooled) / counts
-    result[inside] = np.sqrt(resolvent**2 @ variance)
+    squares = np.bincount(source, errors**2, n_states) + (errors**2).max()
+    result[inside] = np.sqrt(resolvent**2 @ (squares / counts**2))
     if transitions.n_episodes > 1:
         spread = _over_episodes(source, errors, transitions.episodes[use], n_states)
         result[inside] = np.maximum(result[inside], np.sqrt(((resolvent @ spread) ** 2).mean(axis=1)))
