@@ -1,0 +1,48 @@
+"""A Sphinx extension: the texts of all sections as a script, from which the search page takes its excerpts.
+
+Sphinx's own search page fetches the pages that it found, which a browser refuses for a page opened from the disk.
+"""
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+
+SCRIPT = "_static/search_texts.js"
+UNREAD = (nodes.raw, nodes.comment, nodes.image, nodes.target, nodes.pending, nodes.problematic)
+
+
+def text(node):
+    """The words of a node; not those of its subsections, of its title and of what only a browser draws."""
+    if isinstance(node, nodes.Text):
+        return str(node)
+    words = "".join(
+        text(child) for child in node.children if not isinstance(child, (nodes.section, nodes.title, *UNREAD))
+    )
+    return words if isinstance(node, nodes.Inline) else words + " "
+
+
+def sections(doctree):
+    """One entry for each section of a page: [id, title, text]."""
+    return [
+        [section["ids"][0], section.next_node(nodes.title).astext(), " ".join(text(section).split())]
+        for section in doctree.findall(nodes.section)
+    ]
+
+
+def collect(app, pagename, templatename, context, doctree):
+    if doctree is not None:
+        app.search_texts[pagename] = sections(doctree)
+
+
+def write(app, exception):
+    if exception is None and app.builder.format == "html":
+        texts = json.dumps(app.search_texts, ensure_ascii=False, separators=(",", ":"))
+        Path(app.outdir, SCRIPT).write_text(f"var searchTexts = {texts};\n", encoding="utf-8")
+
+
+def setup(app):
+    app.search_texts = {}
+    app.connect("html-page-context", collect)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": False}
