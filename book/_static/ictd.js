@@ -111,28 +111,13 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
     document.querySelectorAll(".bd-article :is(div, pre, mjx-container)").forEach(markMore);
   }
 
-  // Paper is white, and nothing on it can be opened or scrolled.
-  const closed = [];
+  // Paper is white: the style sheet makes all text black there, this keeps the colours of the light theme.
   let theme;
-
-  function forPaper() {
-    theme ??= document.documentElement.dataset.theme;
+  window.addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
-    for (const details of document.querySelectorAll("details:not([open])")) {
-      details.open = true;
-      closed.push(details);
-    }
-  }
-
-  function forScreen() {
-    if (theme) document.documentElement.dataset.theme = theme;
-    theme = undefined;
-    for (const details of closed.splice(0)) details.open = false;
-  }
-
-  window.addEventListener("beforeprint", forPaper);
-  window.addEventListener("afterprint", forScreen);
-  matchMedia("print").addEventListener("change", (print) => (print.matches ? forPaper() : forScreen()));
+  });
+  window.addEventListener("afterprint", () => (document.documentElement.dataset.theme = theme));
 
   // Screen readers get every formula as hidden MathML. MathJax's own formula explorer is another thing: switched on from
   // the menu of a formula, version 3.2.2 stops with "MathJax retry" and the formulas vanish. So the menu does not offer it.
