@@ -7,18 +7,23 @@ import json
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.addnodes import desc_signature
 
 SCRIPT = "_static/search_texts.js"
-UNREAD = (nodes.raw, nodes.comment, nodes.image, nodes.target, nodes.pending, nodes.problematic)
+UNREAD = (nodes.raw, nodes.comment, nodes.image, nodes.target, nodes.pending, nodes.problematic, desc_signature)
+
+
+def is_section(node):
+    """Whether a node is a section of the page; the bodies of theorems and proofs are sections without a title."""
+    return isinstance(node, nodes.section) and isinstance(node.next_node(), nodes.title)
 
 
 def text(node):
-    """The words of a node; not those of its subsections, of its title and of what only a browser draws."""
+    """The words of a node; not those of its subsections, of its title and of what is not prose or code."""
     if isinstance(node, nodes.Text):
         return str(node)
-    words = "".join(
-        text(child) for child in node.children if not isinstance(child, (nodes.section, nodes.title, *UNREAD))
-    )
+    read = [child for child in node.children if not (is_section(child) or isinstance(child, (nodes.title, *UNREAD)))]
+    words = "".join(text(child) for child in read)
     return words if isinstance(node, nodes.Inline) else words + " "
 
 
@@ -26,7 +31,7 @@ def sections(doctree):
     """One entry for each section of a page: [id, title, text]."""
     return [
         [section["ids"][0], section.next_node(nodes.title).astext(), " ".join(text(section).split())]
-        for section in doctree.findall(nodes.section)
+        for section in doctree.findall(is_section)
     ]
 
 

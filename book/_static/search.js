@@ -8,20 +8,23 @@
   const patterns = (words) => {
     const escape = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     return [...words].map((word) => {
-      const forms = [word, new Stemmer().stemWord(word)].map(escape);
-      return new RegExp(`(?<![\\p{L}\\p{N}])(?:${forms.join("|")})`, "giu");
+      const stem = escape(new Stemmer().stemWord(word)).replace(/i$/, "[iy]"); // of policy and policies: polici
+      const end = word.length < 4 ? "(?![\\p{L}\\p{N}])" : ""; // NEU is no beginning of neural
+      return new RegExp(`(?<![\\p{L}\\p{N}])(?:${escape(word)}|${stem})${end}`, "giu");
     });
   };
 
-  // The sections of a page with most of the words in them, those with many occurrences first.
+  // The sections of a page with most of the words in them, those that say them often for their length first.
   const bestSections = (page, words) =>
     (searchTexts[page] || [])
       .map(([id, title, text]) => {
         const counts = words.map((word) => (text.match(word) || []).length + 5 * (title.match(word) || []).length);
-        return { id, title, text, found: counts.filter(Boolean).length, count: counts.reduce((a, b) => a + b, 0) };
+        const often = counts.reduce((a, b) => a + b, 0) / Math.sqrt(text.length + 100);
+        return { id, title, text, found: counts.filter(Boolean).length, often };
       })
       .filter((section) => section.found)
-      .sort((a, b) => b.found - a.found || b.count - a.count);
+      .sort((a, b) => b.found - a.found || b.often - a.often)
+      .slice(0, SECTIONS);
 
   const excerpt = (text, words) => {
     const first = Math.min(...words.map((word) => text.search(word)).filter((i) => i >= 0));
@@ -40,32 +43,31 @@
     const address = page + DOCUMENTATION_OPTIONS.LINK_SUFFIX;
     const item = append(Search.output, "li");
     const link = append(item, "a");
-    link.href = address + anchor;
     link.innerHTML = title; // Sphinx's own, with the number of the chapter in a span
+    link.href = description ? address + anchor : address;
     if (description) return append(item, "span", ` (${description})`);
-    const named = (searchTexts[page] || []).filter(([id]) => `#${id}` === anchor).map(([id, title, text]) => ({ id, title, text }));
-    const sections = named.length ? named : bestSections(page, words).slice(0, SECTIONS);
-    for (const section of sections) {
+    for (const section of bestSections(page, words)) {
       const context = append(item, "p");
       context.className = "context";
-      if (!named.length) {
-        append(context, "a", section.title).href = `${address}#${section.id}`;
-        context.append(": ");
-      }
-      context.append(excerpt(section.text, words));
+      append(context, "a", section.title).href = `${address}#${section.id}`;
+      context.append(": ", excerpt(section.text, words));
     }
   }
 
   Search.query = (query) => {
     const parsed = Search._parseQuery(query);
-    const highlighted = parsed[3];
+    const [, , , highlighted, parts] = parsed;
     const words = patterns(highlighted);
     const isName = /[._]/.test(query.trim()); // such as ictd.td or empirical_model
     const late = ([page, , , description]) => (isName ? !description : page === "book/api");
+    const named = ([, name]) => [...parts].some((part) => name.toLowerCase().split(".").at(-1).includes(part)); // not by ictd
+    const title = (page) => Search._index.titles[Search._index.docnames.indexOf(page)];
     const seen = new Set();
     const results = Search._performSearch(...parsed)
       .reverse() // the best one comes last
       .sort((a, b) => late(a) - late(b))
+      .filter((result) => !result[3] || named(result))
+      .map(([page, name, anchor, description]) => (description ? [page, name, anchor, description] : [page, title(page), "", ""]))
       .filter(([page, , anchor]) => !seen.has(page + anchor) && seen.add(page + anchor));
     results.forEach((result) => show(result, words));
     if (SPHINX_HIGHLIGHT_ENABLED) highlighted.forEach((word) => _highlightText(Search.output, word, "highlighted"));
