@@ -9,20 +9,43 @@ CONSTRAINTS ?=
 
 BUILD := _build
 PY := $(VENV)/bin/python
-NOTEBOOKS = $(shell sed -n 's/^ *- *file: *//p' _toc.yml | while read -r f; do ls "$$f.ipynb" 2>/dev/null; done)
 
-# Contents, not dates, decide what is out of date: a checkout changes dates, and a deleted file has none.
-sum = $(shell find $(1) -type f ! -name '*.pyc' ! -path '*/.ipynb_checkpoints/*' | LC_ALL=C sort | xargs cksum | cksum | cut -d ' ' -f 1)
-INSTALLED := $(VENV)/installed-$(call sum,requirements.txt pyproject.toml $(CONSTRAINTS))
-CODE := $(BUILD)/code-$(call sum,ictd requirements.txt pyproject.toml $(CONSTRAINTS))
+# Contents and names, not dates, decide what is out of date: a checkout changes dates, and a deleted file has none.
+# Names may hold anything, links are followed, and what cannot be read counts by its error.
+sum = find -L $(1) \( -type f -o -type l \) ! -name '*.pyc' ! -path '*/.ipynb_checkpoints/*' -print0 2>/dev/null \
+	| LC_ALL=C sort -z | LC_ALL=C xargs -0 cksum 2>&1 | cksum | cut -d ' ' -f 1
+
+REQUIRED := requirements.txt pyproject.toml $(CONSTRAINTS)
+RUN := ictd Makefile $(REQUIRED)
+PAGES := $(RUN) book _config.yml _toc.yml
+CHECKED := $(PAGES) tests .ci LICENSE constraints.txt *.md *.cff
 BROWSER = $(or $(CHROMIUM),$(shell command -v chromium chromium-browser google-chrome google-chrome-stable | head -n 1))
-BOOK := $(BUILD)/book-$(call sum,ictd book _config.yml _toc.yml requirements.txt pyproject.toml $(CONSTRAINTS))
-TESTED := $(BUILD)/tested-$(call sum,ictd book tests README.md Makefile _config.yml _toc.yml requirements.txt pyproject.toml $(CONSTRAINTS))-$(shell echo '$(BROWSER) $(ICTD_REQUIRE_BROWSER)' | cksum | cut -d ' ' -f 1)
+
+stamp = $(1)-$(shell $(call sum,$(2)))-$(shell echo '$(VENV) $(3)' | cksum | cut -d ' ' -f 1)
+INSTALLED := $(VENV)/installed-$(shell $(call sum,$(REQUIRED)))
+CODE := $(call stamp,$(BUILD)/code,$(RUN))
+BOOK := $(call stamp,$(BUILD)/book,$(PAGES))
+TESTED := $(call stamp,$(BUILD)/tested,$(CHECKED),$(BROWSER) $(ICTD_REQUIRE_BROWSER))
+
+# $(call done,files): leave the stamp, unless the files have changed since the name of the stamp was made
+done = @case $@ in *-"$$($(call sum,$(1)))"-*) touch $@;; *) echo 'Files were changed meanwhile. Please run make again.'; exit 1;; esac
 
 # One thread: the stored outputs do not depend on the machine's cores. The environment's own kernel goes first.
 export OMP_NUM_THREADS ?= 1
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+unexport MPLBACKEND PYTHONWARNINGS
+
+# What the programs keep for themselves goes here: a home that cannot be written, or that holds the reader's own
+# settings, must not change an output.
+SETTINGS := $(CURDIR)/$(BUILD)/settings
+$(BOOK) $(TESTED): export MPLCONFIGDIR := $(SETTINGS)/matplotlib
+$(BOOK) $(TESTED): export IPYTHONDIR := $(SETTINGS)/ipython
+$(BOOK) $(TESTED): export JUPYTER_RUNTIME_DIR := $(SETTINGS)/jupyter
+
+# matplotlib's list of fonts, made once and without its message, which would count as an output of the first notebook
+fonts = @mkdir -p "$(SETTINGS)/matplotlib" "$(SETTINGS)/ipython" "$(SETTINGS)/jupyter" && \
+	$(PY) -c 'import logging; logging.disable(); import matplotlib.font_manager'
 
 # Stop a run that hangs: $(call limit,seconds) command ...
 limit = $(PY) -c 'import subprocess, sys; sys.exit(subprocess.run(sys.argv[2:], timeout=int(sys.argv[1])).returncode)' $(1)
@@ -52,8 +75,9 @@ $(CODE): $(INSTALLED)
 # A second build of unchanged pages would forget their warnings, so every page is read anew; only the outputs are cached.
 $(BOOK): $(CODE)
 	@rm -rf $(BUILD)/html $(BUILD)/.doctrees $(BUILD)/book-*
+	$(fonts)
 	$(call limit,1500) $(VENV)/bin/jupyter-book build -W --keep-going -n .
-	@touch $@
+	$(call done,$(PAGES))
 
 book: $(BOOK)
 	@echo 'The book is built. Open $(BUILD)/html/index.html in a browser.'
@@ -67,10 +91,12 @@ retest:
 
 $(TESTED): $(BOOK)
 	@rm -f $(BUILD)/tested-*
+	$(fonts)
 	$(call limit,1500) $(PY) -m pytest tests
-	$(if $(NOTEBOOKS),$(call limit,1500) $(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout 180 \
-	  --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider $(NOTEBOOKS))
-	@touch $@
+	@$(PY) tests/book_site.py > $(BUILD)/notebooks
+	$(call limit,1500) $(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout 180 \
+	  --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider @$(BUILD)/notebooks
+	$(call done,$(CHECKED))
 
 lab: $(INSTALLED)
 	$(PY) -m jupyterlab --notebook-dir=book $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB)

@@ -39,3 +39,8 @@ def parse(path):
 def article(name):
     """The part of a built page that its author wrote."""
     return parse(SITE / f"{name}.html").select_one("article.bd-article")
+
+
+if __name__ == "__main__":  # for the Makefile, which gives the list to pytest
+    for path in notebooks():
+        print(path.relative_to(ROOT))

@@ -55,33 +55,77 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
     }
   }
 
-  // A formula inside a line cannot be broken: one that is wider than its paragraph gets a scrolling line of its own.
-  // Formulas that scroll show that they go on, and can be reached with the keyboard.
-  function boxWideFormulas() {
-    for (const formula of document.querySelectorAll(".bd-article mjx-container")) {
-      if (formula.getAttribute("display") !== "true") {
-        formula.classList.remove("ictd-wide", "ictd-more");
-        const room = formula.parentElement.closest("p, li, td, th, dd, figcaption, div")?.clientWidth;
-        if (room && formula.getBoundingClientRect().width > room) formula.classList.add("ictd-wide");
-        else continue;
-      }
-      const more = () => formula.classList.toggle("ictd-more", formula.scrollLeft + formula.clientWidth < formula.scrollWidth - 2);
-      more();
-      if (formula.classList.contains("ictd-more")) {
-        formula.tabIndex = 0;
-        formula.onscroll = more;
-      }
-    }
+  // A line must not begin with the mark after a formula, or end with the bracket before it: what touches an inline formula
+  // stays with it. After a hyphen or a dash a line may end.
+  const SIDES = {
+    previousSibling: (text) => text.splitText(text.data.search(/[^\s\-\u2010-\u2014/]*$/)),
+    nextSibling: (text) => (text.splitText(text.data.match(/^[^\s\-\u2010-\u2014/]*[\-\u2010-\u2014/]?/)[0].length), text),
+  };
+
+  // The text that touches a node, cut off from the words beyond; it may stand outside of the emphasis that the node ends.
+  function touching(node, side) {
+    while (!node[side] && node.parentElement.matches("em, strong")) node = node.parentElement;
+    return node[side]?.nodeType === Node.TEXT_NODE ? SIDES[side](node[side]) : "";
   }
+
+  function bindMarks(formula) {
+    let node = formula;
+    while (node.parentElement.matches("span, em, strong") && node.parentElement.childNodes.length === 1) node = node.parentElement;
+    const before = touching(node, "previousSibling"), after = touching(node, "nextSibling");
+    if (!before.data && !after.data) return;
+    const whole = document.createElement("span");
+    whole.className = "ictd-whole";
+    node.replaceWith(whole);
+    whole.append(before, node, after);
+  }
+
+  // A formula inside a line cannot be broken: one that is wider than its paragraph gets a scrolling box of its own.
+  function boxWideFormulas(formulas) {
+    formulas.forEach((formula) => formula.classList.remove("ictd-wide"));
+    const isWide = (formula) => {
+      const whole = formula.closest(".ictd-whole") || formula;
+      const room = whole.parentElement.closest("p, li, td, th, dd, figcaption, div")?.clientWidth;
+      return room && whole.getBoundingClientRect().width > room;
+    };
+    formulas.filter(isWide).forEach((formula) => formula.classList.add("ictd-wide"));
+  }
+
+  // What scrolls sideways in a box of its own shows that it goes on, and can be reached with the keyboard.
+  function markMore(box) {
+    const scrolls = box.scrollWidth > box.clientWidth + 2 && /auto|scroll/.test(getComputedStyle(box).overflowX);
+    box.classList.toggle("ictd-more", scrolls && box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    if (!scrolls || box.onscroll) return;
+    box.tabIndex = 0;
+    box.onscroll = () => markMore(box);
+  }
+
+  const bound = new WeakSet();
+
+  function fit() {
+    const formulas = [...document.querySelectorAll(".bd-article mjx-container:not([display=true])")];
+    for (const formula of formulas.filter((formula) => !bound.has(formula))) {
+      bindMarks(formula);
+      bound.add(formula);
+    }
+    boxWideFormulas(formulas);
+    document.querySelectorAll(".bd-article :is(div, pre, mjx-container)").forEach(markMore);
+  }
+
+  // Paper is white: the style sheet makes all text black there, this keeps the colours of the light theme.
+  let theme;
+  window.addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+  });
+  window.addEventListener("afterprint", () => (document.documentElement.dataset.theme = theme));
 
   // Screen readers get every formula as hidden MathML. MathJax's own formula explorer is another thing: switched on from
   // the menu of a formula, version 3.2.2 stops with "MathJax retry" and the formulas vanish. So the menu does not offer it.
-  window.addEventListener("load", () => {
-    window.MathJax?.startup?.promise?.then(() => {
-      MathJax.startup.document.menu?.menu.findID("Accessibility")?.disable();
-      boxWideFormulas();
-      window.addEventListener("resize", boxWideFormulas);
-    });
+  window.addEventListener("load", async () => {
+    await window.MathJax?.startup?.promise;
+    window.MathJax?.startup?.document.menu?.menu.findID("Accessibility")?.disable();
+    // the article's height changes with the window, and when something in it opens
+    new ResizeObserver(fit).observe(document.querySelector("article.bd-article, main"));
   });
 
   document.addEventListener("DOMContentLoaded", () => {
