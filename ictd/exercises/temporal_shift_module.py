@@ -17,9 +17,36 @@ def _shift(row):
     return np.append(row[1:], 0.0)
 
 
-def _tsm(Z, V, A, gamma):
-    new = Z + V @ Z @ attention_weights(Z, A)
-    new[-2] = gamma * _shift(new[-1])
+def _attention(Z, A):
+    return attention_weights(Z, A)
+
+
+def _layer(weights=_attention, residual=True, erase=True, base="head", shift=_shift, discount=True, V_of=None):
+    """The layer with a temporal shift module, or with one of these parts changed.
+
+    ``weights`` has sources in rows; ``base`` is what the shift reads: "head" (Y), "input" (Z) or "change" (Y - Z).
+    """
+
+    def function(Z, V, A, gamma):
+        change = (V if V_of is None else V_of(V)) @ Z @ weights(Z, A)
+        new = change + (Z if residual else 0)
+        if erase:
+            new[-2] = 0
+        if shift is not None:
+            read = {"head": new, "input": Z, "change": change}[base][-1]
+            new[-2] += (gamma if discount else 1) * shift(read)
+        return new
+
+    return function
+
+
+_tsm = _layer()
+
+
+def _dual(Z, V, A, gamma):
+    change = V @ Z @ attention_weights(Z, A)
+    new = Z + change
+    new[-2] = Z[-2] + gamma * _shift(change[-1])
     return new
 
 
@@ -31,7 +58,7 @@ def _random(rng, d=3, n=5):
 
 def _difference(answer, right):
     """Rows and columns, counted from 0, in which two prompts differ."""
-    apart = np.abs(answer - right) > 1e-9 * max(1.0, np.abs(right).max())
+    apart = ~np.isclose(answer, right, rtol=0, atol=1e-9 * max(1.0, np.abs(right).max()))
     return np.flatnonzero(apart.any(axis=1)), np.flatnonzero(apart.any(axis=0))
 
 
@@ -49,136 +76,247 @@ def bribe(answer):
     if close(answer, np.array([values, tsm, dual])):
         return "One form has forgotten the bribe already; the other will be paid it again."
     found, targets, kept = answer
-    expect(
-        not close(found, kernel @ [4.0, 0.0, 8.0]),
-        "you left the target memory out of the TD errors: they are reward + target memory - value memory.",
+    name_mistake(
+        found,
+        {
+            "you left the target memory out of the TD errors: they are reward + target memory - value memory.": (
+                kernel @ [4.0, 0.0, 8.0]
+            ),
+            "the target memory holds a discounted value already; do not multiply it by gamma again.": (
+                kernel @ [4.0, 2.0, 8.0]
+            ),
+            "the target memory of B belongs to the transition out of B, not to the one into B.": (
+                kernel @ [8.0, 0.0, 8.0]
+            ),
+            "the bribe is added in the TD error, not taken away.": kernel @ [4.0, -4.0, 8.0],
+            "the own transition has a double weight.": td_errors.sum() / 3 * np.ones(4),
+            "these are the TD errors; a layer mixes them.": np.append(td_errors, 0),
+            "the last column shows A again: it listens as A does.": np.append(values[:3], 0),
+        },
     )
-    expect(
-        not close(found, kernel @ [4.0, 2.0, 8.0]),
-        "the target memory holds a discounted value already; do not multiply it by gamma again.",
-    )
-    expect(not close(found, td_errors.sum() / 3 * np.ones(4)), "the own transition has a double weight.")
     expect(
         close(found, values),
         "the values are not right. Write down the three TD errors; each state takes half of the error of its own "
         "transition and a quarter of each other one.",
     )
-    expect(not close(targets, 0.5 * values), "the values are right; the target memory belongs to the next column.")
-    expect(
-        not close(targets, 0.5 * np.roll(values, 1)) and not close(targets, 0.5 * np.append(0, values[:-1])),
-        "the values are right; the shift goes in the other direction.",
+    right = "the values are right; "
+    name_mistake(
+        targets,
+        {
+            f"{right}the target memory belongs to the next column.": 0.5 * values,
+            f"{right}the shift goes in the other direction.": 0.5 * np.roll(values, 1),
+            f"{right}a shift goes in the other direction.": 0.5 * np.append(0, values[:-1]),
+            f"{right}the last column has no next one, so its target memory is 0.": 0.5 * np.roll(values, -1),
+            f"{right}the targets of the TSM lack the discount.": _shift(values),
+            "the TSM erases the old target memory before it writes.": dual,
+            f"{right}the TSM writes into the target memory of every column but the last.": np.zeros(4),
+        },
     )
-    expect(
-        not close(targets, 0.5 * np.roll(values, -1)),
-        "the values are right; the last column has no next one, so its target memory is 0.",
-    )
-    expect(not close(targets, _shift(values)), "the values are right; the targets of the TSM lack the discount.")
-    expect(not close(targets, dual), "the TSM erases the old target memory before it writes.")
     expect(close(targets, tsm), "the values are right, the targets of the TSM are not.")
-    expect(not close(kept, tsm), "the dual head does not erase: it adds to what was in the target memory.")
+    name_mistake(
+        kept,
+        {
+            "the dual head does not erase: it adds to what was in the target memory.": tsm,
+            "the bribe is kept as it is: it lies in the target memory, where values are discounted already.": (
+                tsm + [0, 2, 0, 0]
+            ),
+            "in the dual head the bribe stays in the column of B.": tsm + [4, 0, 0, 0],
+            "the dual head writes as well: it adds gamma times the change of the next value to the bribe.": (
+                np.array([0.0, 4, 0, 0])
+            ),
+            "the dual head writes in B's column too, beside the bribe.": np.array([2.5, 4, 2.5, 0]),
+        },
+    )
     raise NotYet("the dual head adds gamma times the change of the next column's value; its row is not right yet.")
 
 
 # ------------------------------------------------------------------------------------ from an empty file
 
 
+def _masked_late(Z, A):
+    weights = softmax(Z.T @ A @ Z)
+    weights[-1] = 0
+    return weights
+
+
+def _masked_by_zero(Z, A):
+    scores = Z.T @ A @ Z
+    scores[-1] = 0
+    return softmax(scores)
+
+
+def _masked_query(Z, A):
+    weights = softmax(Z.T @ A @ Z)
+    weights[:, -1] = 0
+    return weights
+
+
+def _along_queries(Z, A):
+    weights = softmax(Z.T @ A @ Z, axis=1)
+    weights[-1] = 0
+    return weights
+
+
+def _last_only(V):
+    only = np.zeros_like(V)
+    only[-1] = V[-1]
+    return only
+
+
+_HEAD_MISTAKES = [
+    ("the last column takes part as a source; mask it.", _layer(lambda Z, A: softmax(Z.T @ A @ Z))),
+    (
+        "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].",
+        _layer(lambda Z, A: attention_weights(Z, A.T)),
+    ),
+    (
+        "the weights of a column should sum to 1; your softmax runs over the wrong axis.",
+        _layer(lambda Z, A: softmax(Z.T @ A @ Z, axis=1)),
+    ),
+    ("the weights of a column should sum to 1; your softmax runs over the wrong axis.", _layer(_along_queries)),
+    ("you mask after the softmax, so the weights of a column no longer sum to 1.", _layer(_masked_late)),
+    ("a score of 0 does not mask: its weight is not 0.", _layer(_masked_by_zero)),
+    ("you mask the last column as a query; it should not be a source.", _layer(_masked_query)),
+    (
+        "your weights are transposed: each new column mixes sources with the weights of its own column.",
+        _layer(lambda Z, A: attention_weights(Z, A).T),
+    ),
+    (
+        "the scores of this layer are not divided by the root of a dimension.",
+        _layer(lambda Z, A: attention_weights(Z, A / np.sqrt(len(Z)))),
+    ),
+    (
+        "the scores of this layer are not divided by the root of a dimension.",
+        _layer(lambda Z, A: attention_weights(Z, A / np.sqrt(len(Z) - 3))),
+    ),
+    ("you use V transposed.", _layer(V_of=np.transpose)),
+    ("the head's output lacks V.", _layer(V_of=lambda V: np.eye(len(V)))),
+    ("V may be any matrix here, and the head writes into every row; yours writes into the last.", _layer(V_of=_last_only)),
+    ("you left out the residual: the head's output is added to Z.", _layer(residual=False)),
+    ("the shift wraps around: nothing may arrive in the last column, and yours is not 0 there.",
+     _layer(shift=lambda row: np.roll(row, -1))),
+]  # fmt: skip
+_SHIFT_MISTAKES = [
+    ("the shift is missing: this is Y.", _layer(erase=False, shift=None)),
+    ("the old target memory is still there; erase it first.", _layer(erase=False)),
+    ("you add the change to the old target memory; the module replaces it by the whole value.", _dual),
+    ("the target memory is not written, just erased.", _layer(shift=None)),
+    ("the shift reads Z; it should read what the head has written.", _layer(base="input")),
+    ("the shift reads the head's output alone; it should read Y.", _layer(base="change")),
+    ("the discount is missing in the shift.", _layer(discount=False)),
+    ("the shift goes in the wrong direction.", _layer(shift=lambda row: np.append(0.0, row[:-1]))),
+    ("the shift goes in the wrong direction.", _layer(shift=lambda row: np.roll(row, 1))),
+    ("each column got gamma times its own value; it should be that of the next column.", _layer(shift=lambda row: row)),
+    (
+        "each column got gamma times its own value; it should be that of the next column.",
+        _layer(shift=lambda row: np.append(row[:-1], 0)),
+    ),
+]
+
+
 def layer(answer):
     """A function (Z, V, A, gamma) -> Z of the next layer, NumPy arrays."""
-    rng, gamma = np.random.default_rng(31), 0.8
-    for d, n in [(3, 5), (1, 1), (2, 8)]:
-        Z, V, A = _random(rng, d, n)
-        what = f"your layer for d = {d} and n = {n}"
-        result = numbers(call(answer, Z, V, A, gamma), Z.shape, what)
-        right = _tsm(Z, V, A, gamma)
-        if close(result, right):
-            continue
-
-        def variant(weights, Y=None):
-            Y = Z + V @ Z @ weights if Y is None else Y
-            Y = Y.copy()
-            Y[-2] = gamma * _shift(Y[-1])
-            return Y
-
-        head = Z + V @ Z @ attention_weights(Z, A)
-
-        def targets(row, base=0.0):
-            changed = head.copy()
-            changed[-2] = base + row
-            return changed
-
-        mistakes = {
-            "the last column takes part as a source; mask it.": variant(softmax(Z.T @ A @ Z)),
-            "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].": variant(
-                attention_weights(Z, A.T)
-            ),
-            "the weights of a column should sum to 1; your softmax runs over the wrong axis.": variant(
-                softmax(Z.T @ A @ Z, axis=1)
-            ),
-            "you left out the residual: the head's output is added to Z.": variant(
-                None, V @ Z @ attention_weights(Z, A)
-            ),
-            "the shift is missing: this is Y.": head,
-            "the old target memory is still there; erase it first.": targets(gamma * _shift(head[-1]), head[-2]),
-            "you add the change to the old target memory; the module replaces it by the whole value.": targets(
-                gamma * _shift((V @ Z @ attention_weights(Z, A))[-1]), Z[-2]
-            ),
-            "the target memory is not written, just erased.": targets(0.0),
-            "the shift reads Z; it should read what the head has written.": targets(gamma * _shift(Z[-1])),
-            "the discount is missing in the shift.": targets(_shift(head[-1])),
-            "the last column has no next one: its target memory should be 0.": targets(gamma * np.roll(head[-1], -1)),
-            "the shift goes in the wrong direction.": targets(gamma * np.append(0.0, head[-1, :-1])),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(result, wrong), reason)
-        apart, columns = _difference(result, right)
-        if (apart == d + 1).all():
-            raise NotYet(f"only the target memory is off, in columns {columns.tolist()} of 0..{n} ({what}).")
-        raise NotYet(f"{what} is off in rows {apart.tolist()}, counted from 0: check the head before the shift.")
-    Z, V, A = _random(rng)
-    result = numbers(call(answer, Z, V, 1e4 * A, gamma), Z.shape, "your layer at scores of 10,000", finite=False)
+    rng = np.random.default_rng(31)
+    cases = {
+        f"for d = {d}, n = {n} and gamma = {gamma}": (*_random(rng, d, n), gamma)
+        for d, n, gamma in [(3, 5, 0.8), (2, 8, 0.5), (1, 4, 0.9), (2, 5, 0.0), (1, 1, 0.7)]
+    }
+    compare(answer, _tsm, cases, _HEAD_MISTAKES + _SHIFT_MISTAKES, "your layer", _where)
+    Z, V, A, gamma = cases["for d = 3, n = 5 and gamma = 0.8"]
+    what = "your layer at scores of 10,000"
+    result = numbers(call(answer, Z, V, 1e4 * A, gamma), Z.shape, what, finite=False)
     expect(
-        close(np.nan_to_num(result), _tsm(Z, V, 1e4 * A, gamma)),
+        np.isfinite(result).all(),
         "large scores overflow: take the largest score of each column away before you exponentiate.",
     )
+    expect(
+        close(result, _tsm(Z, V, 1e4 * A, gamma)),
+        f"{what} does not overflow, but its weights are wrong: limiting the scores changes the weights; taking the same "
+        "number away from all scores of a column does not.",
+    )
     return "It also stands scores of 10,000."
+
+
+def _where(setting, arguments, found, right):
+    apart, columns = _difference(found, right)
+    if (apart == len(found) - 2).all():
+        return f"{setting}, only the target memory is off, in columns {columns.tolist()}, counted from 0."
+    return f"{setting}, your layer is off in rows {apart.tolist()}, counted from 0: check the head before the shift."
 
 
 # ---------------------------------------------------------------------------------------- dual limit
 
 
+def _evaluated(states, rewards, gamma, entered=False, transposed=False, plain=False, total=False):
+    """Values of the empirical model of a walk, or with a typical mistake, from plain loops."""
+    n_states = max(states) + 1
+    P, r, counts = np.zeros((n_states, n_states)), np.zeros(n_states), np.zeros(n_states)
+    for here, there, reward in zip(states[:-1], states[1:], rewards):
+        P[here, there] = 1 if plain else P[here, there] + 1
+        r[there if entered else here] += reward
+        counts[there if entered else here] += 1
+    r /= 1 if total else counts
+    P /= P.sum(axis=1, keepdims=True)
+    return np.linalg.solve(np.eye(n_states) - gamma * (P.T if transposed else P), r)
+
+
+def _limit(change=lambda offset, gamma: offset[:-1], **mistake):
+    return lambda states, rewards, offset, gamma: _evaluated(states, rewards + change(offset, gamma), gamma, **mistake)
+
+
+def _paid_once(states, rewards, offset, gamma):
+    return _evaluated(states, rewards, gamma) + _evaluated(states, offset[:-1], 0.0)
+
+
+_LIMIT_MISTAKES = [
+    ("that is the limit of the TSM; the dual head keeps the offset.", _limit(lambda offset, gamma: 0)),
+    ("the offset of column k-1 goes with the reward for leaving that column.", _limit(lambda offset, gamma: offset[1:])),
+    (
+        "the offset of column k-1 goes with the reward for leaving that column.",
+        _limit(lambda offset, gamma: np.append(0, offset[:-2])),
+    ),
+    ("the sign of the offset is wrong.", _limit(lambda offset, gamma: -offset[:-1])),
+    (
+        "the offset is compared with a reward, not with a value: do not discount it once more.",
+        _limit(lambda offset, gamma: gamma * offset[:-1]),
+    ),
+    (
+        "that is the bias alone; add the value without an offset.",
+        lambda states, rewards, offset, gamma: _evaluated(states, offset[:-1], gamma),
+    ),
+    ("the offset was added once; the dual head pays it at every transition, also at all later ones.", _paid_once),
+    ("a reward and its offset belong to the state that is left, not to the one that is entered.", _limit(entered=True)),
+    ("rows of the transition matrix are the states that are left; you used it transposed.", _limit(transposed=True)),
+    ("transitions that occurred more often count more often; you gave all that occurred one weight.", _limit(plain=True)),
+    ("the reward of a state is the mean over its visits; yours is the sum.", _limit(total=True)),
+]  # fmt: skip
+
+
 def dual_limit(answer):
     """A function (states, rewards, offset, gamma) -> limit of the constructed dual head on the states."""
-    rng, gamma = np.random.default_rng(37), 0.7
-    process = mrp.boyan_chain(4, gamma, rng)
-    trajectory = process.sample(30, rng, start_state=0)
-    states = np.append(trajectory.states, 0)
-    rewards, offset = rng.normal(size=31), rng.normal(size=32)
-    result = numbers(call(answer, states, rewards, offset, gamma), (4,), "your limit for 4 states")
-
-    def value(rewards):
-        return td.certainty_equivalence(td.empirical_model(mrp.Trajectory(states, rewards), 4), gamma)
-
-    plain, right = value(rewards), value(rewards + offset[:-1])
-    if close(result, right):
-        return "The offsets never fade: they are part of the problem that the dual head solves."
-    expect(not close(result, plain), "that is the limit of the TSM; the dual head keeps the offset.")
-    expect(
-        not close(result, value(rewards + offset[1:])),
-        "the offset of column k-1 goes with the reward for leaving that column.",
+    rng = np.random.default_rng(37)
+    walks = {  # the last state was left before, as the question says, and is not the first one
+        "for 4 states": ([0, 2, 1, 3, 3, 0, 2, 0, 3, 0, 1], 0.7),
+        "for 2 states": ([1, 0, 1, 1, 1, 0, 0, 1, 0], 0.9),
+        "for gamma = 0": ([2, 0, 1, 1, 0, 2, 0, 0, 1], 0.0),
+        "for 1 state": ([0, 0, 0, 0], 0.5),
+    }
+    cases = {
+        name: (np.array(states), rng.normal(size=len(states) - 1), rng.normal(size=len(states)), gamma)
+        for name, (states, gamma) in walks.items()
+    }
+    compare(
+        answer,
+        _limit(),
+        cases,
+        _LIMIT_MISTAKES,
+        "your limit",
+        lambda setting, arguments, found, right: (
+            f"{setting} your values are off by up to {np.abs(found - right).max():.2g}. Which rewards does the dual head "
+            "evaluate? Yours are not the values for those."
+        ),
     )
-    expect(not close(result, value(rewards - offset[:-1])), "the sign of the offset is wrong.")
-    expect(
-        not close(result, value(rewards + gamma * offset[:-1])),
-        "the offset is compared with a reward, not with a value: do not discount it once more.",
-    )
-    expect(not close(result, right - plain), "that is the bias alone; add the value without an offset.")
-    model = td.empirical_model(mrp.Trajectory(states, rewards + offset[:-1]), 4)
-    reward = td.empirical_model(mrp.Trajectory(states, rewards), 4).reward
-    expect(
-        not close(result, plain + model.reward - reward),
-        "the offset was added once; the dual head pays it at every transition, also at all later ones.",
-    )
-    raise NotYet("which rewards does the dual head evaluate? Your numbers are not the values for those.")
+    return "The offsets never fade: they are part of the problem that the dual head solves."
 
 
 # ------------------------------------------------------------------------------------- harmless offset
