@@ -3,7 +3,7 @@
 import numpy as np
 
 from ictd import convergence, mrp
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import NotYet, call, close, expect, numbers
 
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])

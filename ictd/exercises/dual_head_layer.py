@@ -3,7 +3,7 @@
 import numpy as np
 
 from ictd import features, mrp, prompt, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import NotYet, call, close, expect, numbers
 from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 
 

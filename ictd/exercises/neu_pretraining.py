@@ -6,7 +6,7 @@ PyTorch is loaded by the exercise that needs it, so that ``check`` runs where it
 import numpy as np
 
 from ictd import features, mrp, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import NotYet, call, close, expect, numbers
 
 # ------------------------------------------------------------------------------------------- by hand
 

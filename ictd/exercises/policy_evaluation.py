@@ -3,7 +3,7 @@
 import numpy as np
 
 from ictd import mrp, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import NotYet, call, close, expect, numbers
 
 
 def circle(answer):

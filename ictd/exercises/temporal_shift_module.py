@@ -6,7 +6,7 @@ PyTorch is loaded by the exercises that need it, so that ``check`` runs where it
 import numpy as np
 
 from ictd import features, mrp, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import NotYet, call, close, expect, numbers
 from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 from ictd.prompt import build_prompt, memory_offset, rows
 
