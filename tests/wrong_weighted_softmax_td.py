@@ -43,7 +43,7 @@ WRONG = [
     ("weighted_softmax_td.by_hand", [1, 2, 3], "one more"),
     ("weighted_softmax_td.by_hand", [1, 2], "shape"),
     ("weighted_softmax_td.by_hand", [1.375, 2.875, 4.7], "rounding"),
-    ("weighted_softmax_td.by_hand", [1.375, 2.875, 7], "A and B is right"),
+    ("weighted_softmax_td.by_hand", [1.375, 2.875, 7], "A and B are right"),
     ("weighted_softmax_td.by_hand", [5.875, 4.375, 7.75], "another one"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s, axis=0), "columns that sum to 1"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s), "counts change nothing"),

@@ -184,8 +184,8 @@ def name_mistake(answer, right, mistakes, tolerance=ROUNDING):
     ----------
     answer, right : ndarray, or list of ndarrays
         A list holds one array for each instance; a mistake must give the answer on all of them.
-    mistakes : dict
-        For each reason what the mistake gives, in the form of ``right``.
+    mistakes : dict, or list of pairs
+        For each reason what the mistake gives, in the form of ``right``. Several mistakes may share a reason.
     tolerance : float
         A mistake that is no further than twice this from what is right is never named.
     """
@@ -194,13 +194,17 @@ def name_mistake(answer, right, mistakes, tolerance=ROUNDING):
         pairs = zip(found, expected) if isinstance(right, list) else [(found, expected)]
         return all(distance(one, other) <= bound for one, other in pairs)
 
-    found = [
+    found = {
         reason
-        for reason, wrong in mistakes.items()
+        for reason, wrong in _pairs(mistakes)
         if all_within(answer, wrong, tolerance) and not all_within(wrong, right, 2 * tolerance)
-    ]
+    }
     if len(found) == 1:
-        raise NotYet(found[0])
+        raise NotYet(found.pop())
+
+
+def _pairs(mistakes):
+    return mistakes.items() if isinstance(mistakes, dict) else mistakes
 
 
 def judge(answers, cases, right, mistakes, otherwise):
@@ -214,7 +218,7 @@ def judge(answers, cases, right, mistakes, otherwise):
         The hidden instances, in any form.
     right : callable
         Takes a case and returns the right answer.
-    mistakes : dict
+    mistakes : dict, or list of pairs
         For each reason a function that takes a case and returns what the mistake gives; see `name_mistake`.
     otherwise : str or callable
         The reason if no mistake is recognised; a function takes the first case that is not right, and the answer.
@@ -223,9 +227,49 @@ def judge(answers, cases, right, mistakes, otherwise):
     if all(map(close, answers, rights)):
         return
     expect(any(distance(*pair) > ROUNDING for pair in zip(answers, rights)), ROUNDED)
-    name_mistake(answers, rights, {reason: [wrong(case) for case in cases] for reason, wrong in mistakes.items()})
+    name_mistake(answers, rights, [(reason, [wrong(case) for case in cases]) for reason, wrong in _pairs(mistakes)])
     first = next(i for i, pair in enumerate(zip(answers, rights)) if distance(*pair) > ROUNDING)
     raise NotYet(otherwise(cases[first], answers[first]) if callable(otherwise) else otherwise)
+
+
+def judge_function(answer, right, cases, mistakes, otherwise, what="your values", finite=True):
+    """Accept a function that gives the right arrays in all cases; otherwise raise the reason.
+
+    Parameters
+    ----------
+    answer : object
+        What the reader handed in.
+    right : callable
+        A right function, of the same arguments.
+    cases : dict
+        For each setting, such as "on a walk of one transition", the arguments.
+    mistakes : dict, or list of pairs
+        For each reason a wrong function, of the same arguments.
+    otherwise : str or callable
+        What follows the setting of the first case that is not right, if no mistake is recognised. A function takes
+        the arguments of that case and the answer.
+    what : str
+        What the function returns, for the reasons.
+    finite : bool
+        False lets NaN and infinity pass as values.
+    """
+    answers = []
+    for setting, arguments in cases.items():
+        shape = np.shape(right(*arguments))
+        raw = call(answer, *arguments, where=setting)
+        answers.append(numbers(raw, shape, f"{setting} {what}", finite))
+
+    def reason(case, found):
+        setting, arguments = case
+        return f"{setting} {otherwise(arguments, found) if callable(otherwise) else otherwise}"
+
+    judge(
+        answers,
+        list(cases.items()),
+        lambda case: right(*case[1]),
+        [(why, lambda case, wrong=wrong: wrong(*case[1])) for why, wrong in _pairs(mistakes)],
+        reason,
+    )
 
 
 def listed(names):
