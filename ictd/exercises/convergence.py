@@ -11,11 +11,11 @@ from ictd.exercises._checking import (
     close,
     expect,
     generator,
+    judge_function,
     name_mistake,
     numbers,
     which_are_right,
 )
-from ictd.exercises._instances import compare
 
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
@@ -103,16 +103,16 @@ def best_step(answer):
         ),
     }
 
-    def otherwise(setting, found, right):
-        step_size, claimed = found
+    def otherwise(arguments, found):
+        step_size = float(found[0])
         if step_size <= 0:
-            return f"{setting} your step size is {step_size:.4g}; it should be positive."
-        at_yours = bound(step_size, *cases[setting])
-        if at_yours > right[1] + 1e-6:
-            return f"{setting} your step size gives the bound {at_yours:.4f}; another one gives less."
-        return f"{setting} the bound at your step size is not the number that you give."
+            return f"your step size is {step_size:.4g}; it should be positive."
+        at_yours = bound(step_size, *arguments)
+        if at_yours > best(*arguments)[1] + 1e-6:
+            return f"your step size gives the bound {at_yours:.4f}; another one gives less."
+        return "the bound at your step size is not the number that you give."
 
-    compare(answer, best, cases, mistakes, "your step size and bound", otherwise)
+    judge_function(answer, best, cases, mistakes, otherwise, "your step size and bound")
     return "Even at its best step size the bound never falls below gamma, since m is at most 1."
 
 
@@ -131,15 +131,15 @@ def martingale(answer):
     }
     cases = {name: (P, np.array(states), u) for name, (P, states, u) in cases.items()}
 
-    def otherwise(setting, found, right):
-        P, states, u = cases[setting]
+    def otherwise(arguments, found):
+        P, states, u = arguments
         h, mu = _poisson(P, u)
         missing = (states[:-1] == u).sum() - (len(states) - 1) * mu[u] - (h[states[0]] - h[states[-1]])
         if not np.isclose(found.sum(), missing, rtol=0, atol=1e-4):
-            return f"{setting} your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
-        return f"{setting} the sum is right, but given the past an increment should have mean 0; some of yours have not."
+            return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
+        return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
 
-    compare(answer, _increments(), cases, _MARTINGALE_MISTAKES, "your increments", otherwise)
+    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your increments")
     return "Each increment has mean 0 given the past, whatever the walk did before."
 
 
@@ -197,12 +197,12 @@ def reweighted_norm(answer):
         weights, P = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
         cases[f"for {n_states} states and gamma = {gamma}"] = X @ X.T, weights, P, gamma
 
-    def otherwise(setting, found, right):
-        if found < right:
-            return f"{setting} some vector is stretched by more than your {float(found):.4g} says."
-        return f"{setting} no vector is stretched by as much as your {float(found):.4g} says."
+    def otherwise(arguments, found):
+        if found < _norm()(*arguments):
+            return f"some vector is stretched by more than your {float(found):.4g} says."
+        return f"no vector is stretched by as much as your {float(found):.4g} says."
 
-    compare(answer, _norm(), cases, _NORM_MISTAKES, "your norm", otherwise)
+    judge_function(answer, _norm(), cases, _NORM_MISTAKES, otherwise, "your norm")
     return "The largest singular value of a small matrix decides."
 
 

@@ -8,8 +8,17 @@ import dataclasses
 import numpy as np
 
 from ictd import features, mrp, tasks, td
-from ictd.exercises._checking import ROUNDING, NotYet, close, expect, generator, name_mistake, numbers, which_are_right
-from ictd.exercises._instances import compare
+from ictd.exercises._checking import (
+    ROUNDING,
+    NotYet,
+    close,
+    expect,
+    generator,
+    judge_function,
+    name_mistake,
+    numbers,
+    which_are_right,
+)
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -82,15 +91,15 @@ def limit(answer):
         task = rng.dirichlet(np.ones(n_states), n_states), 2 * rng.normal(size=n_states)
         cases[f"for the weights {w}, gamma = {gamma} and {n_states} state{'s' * (n_states > 1)}"] = np.array(w), gamma, *task
 
-    def otherwise(setting, found, right):
-        w, gamma, P, r = cases[setting]
+    def otherwise(arguments, found):
+        w, gamma, P, r = arguments
         left = w[0] * r + w[1] * gamma * P @ found + w[2] * found
         return (
-            f"{setting} a layer still moves your values: w_R r + w_T gamma P v + w_C v should be 0 everywhere, and it "
+            f"a layer still moves your values: w_R r + w_T gamma P v + w_C v should be 0 everywhere, and it "
             f"reaches {np.abs(left).max():.2g}."
         )
 
-    compare(answer, _limit(), cases, _LIMIT_MISTAKES, "your limit", otherwise)
+    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, otherwise, "your limit")
     return "No kernel appears in it: the limit does not depend on A."
 
 
@@ -98,7 +107,8 @@ def _limit(scale=lambda w: w[0] / -w[2], discount=lambda w, gamma: gamma * w[1] 
     """scale (I - discount P)^-1 r."""
 
     def function(w, gamma, P, r):
-        return scale(w) * np.linalg.solve(np.eye(len(r)) - discount(w, gamma) * (P.T if transposed else P), r)
+        system = np.eye(len(r)) - discount(w, gamma) * (P.T if transposed else P)
+        return scale(w) * np.linalg.lstsq(system, r)[0]  # a mistake may make it singular
 
     return function
 
@@ -139,17 +149,17 @@ def visible(answer):
     def right(A):
         return A - A.mean(axis=0)
 
-    def otherwise(setting, found, expected):
-        (A,) = cases[setting]
+    def otherwise(arguments, found):
+        (A,) = arguments
         X = features.one_hot(len(A))
         kernels = [td.softmax_kernel(X, X, td.bilinear_score(matrix)) for matrix in (A, found)]
-        if not close(found - found.mean(axis=0), expected):
+        if not close(found - found.mean(axis=0), right(A)):
             return (
-                f"{setting}, with one-hot features your matrix gives another kernel: one weight differs by "
+                f"with one-hot features your matrix gives another kernel: one weight differs by "
                 f"{np.abs(kernels[0] - kernels[1]).max():.2g}."
             )
         return (
-            f"{setting} the kernel is right, but a smaller matrix gives it too: yours has a sum of squares of "
+            f"the kernel is right, but a smaller matrix gives it too: yours has a sum of squares of "
             f"{(found**2).sum():.4g}."
         )
 
@@ -179,7 +189,7 @@ def visible(answer):
         "the kernel is right, but a smaller matrix gives it too: the diagonal need not be 0.": lambda A: A - np.diag(A),
         "you added the means instead of taking them away.": lambda A: A + A.mean(axis=0),
     }
-    compare(answer, right, cases, mistakes, "your matrix", otherwise)
+    judge_function(answer, right, cases, mistakes, otherwise, "your matrix")
     return None
 
 
@@ -340,12 +350,13 @@ def bug_unseen(answer):
         for name, (states, n_states, d) in walks.items()
     }
 
-    def otherwise(setting, found, right):
-        if close(found[0], right[0]):
-            return f"{setting} the mean is right, the minimum is not."
-        return f"{setting} mean and minimum are off. The kernel was right; only the states that they run over should change."
-
     left = _diagonality()
+
+    def otherwise(arguments, found):
+        if close(found[0], left(*arguments)[0], ROUNDING):
+            return "the mean is right, the minimum is not."
+        return "the mean is off. The kernel was right; only the states that it runs over should change."
+
     mistakes = {
         "states that were never left still count.": _diagonality(lambda counts, states: counts >= 0),
         "the mean is right; the minimum still looks at states that were never left.": lambda *case: np.array(
@@ -378,7 +389,7 @@ def bug_unseen(answer):
             np.bincount(states[1:], minlength=len(X)) > 0,
         ),
     }
-    compare(answer, left, cases, mistakes, "mean and minimum", otherwise)
+    judge_function(answer, left, cases, mistakes, otherwise, "mean and minimum")
     return None
 
 
@@ -447,12 +458,13 @@ def bug_digits(answer):
         name = f"for n = {n}, d = {d}, gamma = {gamma} and {n_layers} layer{'s' * (n_layers > 1)}"
         cases[name] = x, trajectory.rewards, gamma, w, A, n_layers
 
-    def otherwise(setting, found, right):
-        layer = next(number for number, pair in enumerate(zip(found, right)) if not close(*pair, ROUNDING))
+    def otherwise(arguments, found):
+        right = _forward()(*arguments)
+        layer = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         where = "look at the scores" if layer == 1 else "the first layer is right, so the scores are: look at the rest"
-        return f"{setting} the values are off from layer {layer} on; {where if layer else 'layer 0 should hold zeros'}."
+        return f"the values are off from layer {layer} on; {where if layer else 'layer 0 should hold zeros'}."
 
-    compare(answer, _forward(), cases, _FORWARD_MISTAKES, "the values", otherwise)
+    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, otherwise, "the values")
     return "Now the agreement is one of all digits, for every matrix."
 
 

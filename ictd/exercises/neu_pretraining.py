@@ -14,10 +14,10 @@ from ictd.exercises._checking import (
     close,
     expect,
     generator,
+    judge_function,
     name_mistake,
     numbers,
 )
-from ictd.exercises._instances import compare
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -144,10 +144,8 @@ def unbiased(answer):
     cases = {f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))}
     cases["for 3,000 updates"] = (rng.normal(size=(3_000, 2)) + 0.5,)
 
-    def otherwise(setting, found, right):
-        return f"{setting} the mean over pairs is another number. Try two updates by hand."
-
-    compare(answer, _over_pairs(), cases, _PAIR_MISTAKES, "your estimate", otherwise)
+    otherwise = "the mean over pairs is another number. Try two updates by hand."
+    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, otherwise, "your estimate")
     return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
@@ -253,13 +251,11 @@ def one_state(answer):
         for gamma, L in [(0.8, 3), (0.5, 1), (0.6, 2), (0.9, 1), (0.9, 12), (0.95, 40), (0.0, 4)]
     }
 
-    def otherwise(setting, found, right):
-        return (
-            f"{setting} the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: "
-            f"the derivative of v on the right-hand side counts too."
-        )
-
-    compare(answer, _one_state(), cases, _ONE_STATE_MISTAKES, "your NEU", otherwise)
+    otherwise = (
+        "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative of v "
+        "on the right-hand side counts too."
+    )
+    judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, otherwise, "your NEU")
     peak = 1 + int(np.argmax([_one_state()(0.9, L) for L in range(1, 60)]))
     return f"At gamma = 0.9 it is largest with {peak} layers."
 
@@ -309,14 +305,12 @@ def trapped(answer):
         task = M, process.transition, process.reward, process.stationary()
         cases[f"for {n_states} states and gamma = {gamma}"] = *task, gamma, w_target
 
-    def otherwise(setting, found, right):
-        M, P, r, mu, gamma, w_target = cases[setting]
+    def otherwise(arguments, found):
+        M, P, r, mu, gamma, w_target = arguments
         phi = 2 * M @ r + gamma * w_target * M @ P @ M @ r + float(found) * M @ M @ r
-        return (
-            f"{setting} c is {mu * r @ phi:.3g}, not 0. Write down phi after two layers with w_R = 1; it is affine in w_C."
-        )
+        return f"c is {mu * r @ phi:.3g}, not 0. Write down phi after two layers with w_R = 1; it is affine in w_C."
 
-    compare(answer, _trap(), cases, _TRAP_MISTAKES, "your w_C", otherwise)
+    judge_function(answer, _trap(), cases, _TRAP_MISTAKES, otherwise, "your w_C")
     return "A minimiser of NEU that answers 0 to every question."
 
 
@@ -437,9 +431,9 @@ def bug(answer):
         ours = _independent(size, 8000)
         expect(
             _apart(some, ours) < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5,  # so far apart once in a million samples
-            f"the mean is right, but these are no products of independent pairs of batches of {size}: their standard deviation is "
-            f"{some.std():.3f}, and that of such products {ours.std():.3f}; {(some < 0).mean():.0%} of yours and "
-            f"{(ours < 0).mean():.0%} of such products are negative.",
+            f"in batches of {size} these are not distributed like products of independent pairs: their standard deviation "
+            f"is {some.std():.3f}, not {ours.std():.3f}, and {(some < 0).mean():.0%} are negative, not "
+            f"{(ours < 0).mean():.0%}. Both the tasks and the walks of each batch must be new.",
         )
     return f"{negative:.0%} of the products are negative now, and their mean no longer depends on the batch size."
 

@@ -6,8 +6,19 @@ PyTorch is loaded by the exercises that need it, so that ``check`` runs where it
 import numpy as np
 
 from ictd import features, mrp, td
-from ictd.exercises._checking import NotYet, call, close, described, expect, generator, judge, name_mistake, numbers
-from ictd.exercises._instances import compare
+from ictd.exercises._checking import (
+    ROUNDING,
+    NotYet,
+    call,
+    close,
+    described,
+    expect,
+    generator,
+    judge,
+    judge_function,
+    name_mistake,
+    numbers,
+)
 from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 from ictd.prompt import build_prompt, memory_offset, rows
 
@@ -219,7 +230,7 @@ def layer(answer):
         f"for d = {d}, n = {n} and gamma = {gamma}": (*_random(rng, d, n), gamma)
         for d, n, gamma in [(3, 5, 0.8), (2, 8, 0.5), (1, 4, 0.9), (2, 5, 0.0), (1, 1, 0.7)]
     }
-    compare(answer, _tsm, cases, _HEAD_MISTAKES | _SHIFT_MISTAKES, "your layer", _where)
+    judge_function(answer, _tsm, cases, _HEAD_MISTAKES | _SHIFT_MISTAKES, _where, "your layer")
     Z, V, A, gamma = cases["for d = 3, n = 5 and gamma = 0.8"]
     what = "your layer at scores of 10,000"
     result = numbers(call(answer, Z, V, 1e4 * A, gamma), Z.shape, what, finite=False)
@@ -235,11 +246,11 @@ def layer(answer):
     return "It also stands scores of 10,000."
 
 
-def _where(setting, found, right):
-    apart, columns = _difference(found, right)
+def _where(arguments, found):
+    apart, columns = _difference(found, _tsm(*arguments))
     if (apart == len(found) - 2).all():
-        return f"{setting}, only the target memory is off, in columns {columns.tolist()}, counted from 0."
-    return f"{setting}, your layer is off in rows {apart.tolist()}, counted from 0: check the head before the shift."
+        return f"only the target memory is off, in columns {columns.tolist()}, counted from 0."
+    return f"your layer is off in rows {apart.tolist()}, counted from 0: check the head before the shift."
 
 
 # ---------------------------------------------------------------------------------------- dual limit
@@ -304,16 +315,13 @@ def dual_limit(answer):
         name: (np.array(states), rng.normal(size=len(states) - 1), rng.normal(size=len(states)), gamma)
         for name, (states, gamma) in walks.items()
     }
-    compare(
+    judge_function(
         answer,
         _limit(),
         cases,
         _LIMIT_MISTAKES,
+        "your values are not those for the rewards that the dual head evaluates. Which are they?",
         "your limit",
-        lambda setting, found, right: (
-            f"{setting} your values are off by up to {np.abs(found - right).max():.2g}. Which rewards does the dual head "
-            "evaluate? Yours are not the values for those."
-        ),
     )
     return "The offsets never fade: they are part of the problem that the dual head solves."
 
@@ -400,7 +408,7 @@ def units(answer):
         "both heads were scaled as a whole; the values change then.": _scaled([1, 1, 1], [1, 1, 1]),
         "the two heads are exchanged.": lambda w, w_target, c: _scaled([0, -1, 0], [1, 0, 1])(w, w_target, c)[::-1],
     }
-    compare(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, "your weights", _what_changes(cases))
+    judge_function(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, _what_changes, "your weights")
     return "The sign flip is the case c = -1."
 
 
@@ -413,30 +421,23 @@ def _scaled(powers, powers_target):
     return function
 
 
-def _what_changes(cases):
+def _what_changes(arguments, found):
     """The reason from the memories that wrong weights produce."""
-
-    def reason(setting, found, right):
-        w, w_target, c = cases[setting]
-        rng = generator("units", setting)
-        Z = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6))
-        kernels = [attention_weights(Z, _block(A)) for A in rng.normal(size=(2, 2, 2))]
-        before, after = _memories(Z, kernels, w, w_target), _memories(Z, kernels, *found)
-        if not close(after[0, 1], before[0, 1]):
-            return f"{setting} the values change in the first layer already, where the target memory is still 0."
-        if not close(after[0, 0], c * before[0, 0]):
-            return f"{setting} the target memory after one layer is not c times what it was."
-        if not close(after[1, 1], before[1, 1]):
-            return (
-                f"{setting} the target memory is right after one layer, but the values of the second layer change: what "
-                "does the value head read from the two memories?"
-            )
+    w, w_target, c = arguments
+    rng = generator("what_changes")
+    Z = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6))
+    kernels = [attention_weights(Z, _block(A)) for A in rng.normal(size=(2, 2, 2))]
+    before, after = _memories(Z, kernels, w, w_target), _memories(Z, kernels, *found)
+    if not close(after[0, 1], before[0, 1]):
+        return "the values change in the first layer already, where the target memory is still 0."
+    if not close(after[0, 0], c * before[0, 0]):
+        return "the target memory after one layer is not c times what it was."
+    if not close(after[1, 1], before[1, 1]):
         return (
-            f"{setting} two layers are right and later ones are not: look at what the target head reads from the two "
-            "memories."
+            "the target memory is right after one layer, but the values of the second layer change: what does the value "
+            "head read from the two memories?"
         )
-
-    return reason
+    return "two layers are right and later ones are not: look at what the target head reads from the two memories."
 
 
 def _memories(Z, kernels, w, w_target, n_layers=4):
@@ -538,15 +539,15 @@ def lambda_memory(answer):
     def right(rewards, values, gamma, lam):
         return np.append(_lambda_returns(rewards, values, gamma, lam) - rewards, 0.0)
 
-    def otherwise(setting, found, expected):
-        if not close(found[-1], expected[-1]):
-            return f"{setting} the last target memory should be 0: nothing follows there."
-        if cases[setting][-1] == 0:
-            return f"{setting} the memory should be that of the TSM, gamma times the next value in each column."
-        off = [j for j in range(len(found)) if not close(found[j], expected[j])]
-        return f"{setting} columns {off} are off; start from the right and go one column at a time."
+    def otherwise(arguments, found):
+        if abs(found[-1]) > ROUNDING:
+            return "the last target memory should be 0: nothing follows there."
+        if arguments[-1] == 0:
+            return "the memory should be that of the TSM, gamma times the next value in each column."
+        off = np.flatnonzero(np.abs(found - right(*arguments)) > ROUNDING).tolist()
+        return f"columns {off} are off; start from the right and go one column at a time."
 
-    compare(answer, right, cases, _LAMBDA_MISTAKES, "your target memory", otherwise)
+    judge_function(answer, right, cases, _LAMBDA_MISTAKES, otherwise, "your target memory")
     return _depth()
 
 
@@ -620,23 +621,23 @@ def _mended(answer, n_layers=5):
         list(zip(settings, inputs)),
         lambda case: _tsm(case[1], V, A, gamma),
         {reason: (lambda case, wrong=wrong: wrong(case[1], V, A, gamma)) for reason, wrong in _HEAD_MISTAKES.items()},
-        lambda case, result: _symptom(case[0], result, _tsm(case[1], V, A, gamma), gamma),
+        lambda case, result: f"{case[0]} {_symptom((case[1], V, A, gamma), result)}",
     )
     cases = {
         f"for d = {d}, n = {n}, gamma = {gamma}, any V and any A": (*_random(rng, d, n), gamma)
         for d, n, gamma in [(2, 6, 0.9), (1, 4, 0.0)]
     }
-    compare(on_arrays, _tsm, cases, _HEAD_MISTAKES, "your new Z", lambda *case: _symptom(*case, cases[case[0]][-1]))
+    judge_function(on_arrays, _tsm, cases, _HEAD_MISTAKES, _symptom, "your new Z")
 
 
-def _symptom(setting, found, right, gamma):
-    apart, columns = _difference(found, right)
-    offset = np.abs(memory_offset(found, gamma)).max()
-    if len(right) - 1 in apart:
-        return f"{setting}, the values differ from those of the package, in columns {columns.tolist()}, counted from 0."
-    if len(right) - 2 in apart:
-        return f"{setting}, the target memory differs from gamma times the next value by up to {offset:.2g}."
-    return f"{setting}, rows {apart.tolist()}, counted from 0, differ from those of the package."
+def _symptom(arguments, found):
+    apart, columns = _difference(found, _tsm(*arguments))
+    if len(found) - 1 in apart:
+        return f"the values differ from those of the package, in columns {columns.tolist()}, counted from 0."
+    if len(found) - 2 in apart:
+        offset = np.abs(memory_offset(found, arguments[-1])).max()
+        return f"the target memory differs from gamma times the next value by up to {offset:.2g}."
+    return f"rows {apart.tolist()}, counted from 0, differ from those of the package."
 
 
 def bug_grows(answer):
