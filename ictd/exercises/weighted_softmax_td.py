@@ -257,7 +257,6 @@ def state_step(answer):
         mistakes,
         "your values are off. Read the formula from the inside out: TD errors of the states first, then the kernel, "
         "then the step.",
-        "your new values",
     )
 
 
@@ -481,7 +480,7 @@ def bug(answer):
         step = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         return f"visits of one state agree now, but the values are off from step {step} on."
 
-    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "the values of all steps")
+    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "your history")
     return "Visits of one state agree at every step again."
 
 
