@@ -358,12 +358,8 @@ def third_eigenvalue(answer):
         ("this is an eigenvalue of K D; J has the identity added to it.", lambda *a: right(*a) - 1),
         ("your number is not an eigenvalue: you lost the discount somewhere.", lambda a, b, c, g: 1 + a - 2 * b + c),
         (
-            "your number is not an eigenvalue: the weights seem to be exchanged: q is the weight of the second "
-            "transition.",
-            lambda a, b, c, g: 1 + (1 - a) - (1 - b) * (1 + g) + g * (1 - c),
-        ),
-        (
-            "your number is not an eigenvalue: one sign is wrong.",
+            "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
+            "second transition.",
             lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
         ),
         (
