@@ -215,7 +215,7 @@ def judge(answers, cases, right, mistakes, otherwise):
     answers : list of ndarrays
         The reader's answer in each case.
     cases : list
-        The hidden instances, in any form.
+        The hidden instances, in any form. The first should be one that tells all mistakes apart.
     right : callable
         Takes a case and returns the right answer.
     mistakes : dict, or list of pairs
@@ -229,10 +229,12 @@ def judge(answers, cases, right, mistakes, otherwise):
     expect(any(distance(*pair) > ROUNDING for pair in zip(answers, rights)), ROUNDED)
     name_mistake(answers, rights, [(reason, [wrong(case) for case in cases]) for reason, wrong in _pairs(mistakes)])
     first = next(i for i, pair in enumerate(zip(answers, rights)) if distance(*pair) > ROUNDING)
+    if first == 0:  # two mistakes at once, of which the second shows in other cases
+        name_mistake(answers[0], rights[0], [(reason, wrong(cases[0])) for reason, wrong in _pairs(mistakes)])
     raise NotYet(otherwise(cases[first], answers[first]) if callable(otherwise) else otherwise)
 
 
-def judge_function(answer, right, cases, mistakes, otherwise, what="your values", finite=True):
+def judge_function(answer, right, cases, mistakes, otherwise, what="your result"):
     """Accept a function that gives the right arrays in all cases; otherwise raise the reason.
 
     Parameters
@@ -242,25 +244,25 @@ def judge_function(answer, right, cases, mistakes, otherwise, what="your values"
     right : callable
         A right function, of the same arguments.
     cases : dict
-        For each setting, such as "on a walk of one transition", the arguments.
+        For each setting, such as "on a walk of one transition", the arguments; see `judge`.
     mistakes : dict, or list of pairs
         For each reason a wrong function, of the same arguments.
     otherwise : str or callable
         What follows the setting of the first case that is not right, if no mistake is recognised. A function takes
         the arguments of that case and the answer.
     what : str
-        What the function returns, for the reasons.
-    finite : bool
-        False lets NaN and infinity pass as values.
+        What the function returns, for the reasons; in the singular.
     """
     answers = []
     for setting, arguments in cases.items():
         shape = np.shape(right(*arguments))
         raw = call(answer, *arguments, where=setting)
-        answers.append(numbers(raw, shape, f"{setting} {what}", finite))
+        answers.append(numbers(raw, shape, f"{setting} {what}", finite=False))
 
     def reason(case, found):
         setting, arguments = case
+        if np.isfinite(right(*arguments)).all():
+            expect(np.isfinite(found).all(), f"{setting} {what} holds NaN or infinity.")
         return f"{setting} {otherwise(arguments, found) if callable(otherwise) else otherwise}"
 
     judge(

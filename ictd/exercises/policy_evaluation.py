@@ -152,15 +152,11 @@ def batch_td(answer):
 
     def otherwise(arguments, found):
         left = _left(arguments[0], arguments[3])
-        if not np.isfinite(found[~left]).all():
-            return "a state that was never left holds NaN or infinity; do not divide by its count of 0."
-        if not np.isfinite(found).all():
-            return "your values hold NaN or infinity."
         if found[~left].any():
             return "a state that was never left moved; it should stay at 0."
         return "your values are off: after one pass from 0 with step size 1 each state should hold its mean reward."
 
-    judge_function(answer, right, cases, mistakes, otherwise, finite=False)
+    judge_function(answer, right, cases, mistakes, otherwise)
     return "With many passes it settles where every state's mean error is 0."
 
 
@@ -262,7 +258,7 @@ def first_visit(answer):
         return "your values are off: the return of a visit adds up all later rewards, discounted."
 
     cases = walks("policy_evaluation.first_visit")
-    judge_function(answer, right, cases, mistakes, otherwise, finite=False)
+    judge_function(answer, right, cases, mistakes, otherwise)
 
 
 # ------------------------------------------------------------------------------------------------ labels

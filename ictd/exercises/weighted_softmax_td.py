@@ -257,7 +257,6 @@ def state_step(answer):
         mistakes,
         "your values are off. Read the formula from the inside out: TD errors of the states first, then the kernel, "
         "then the step.",
-        "your new values",
     )
 
 
@@ -359,12 +358,8 @@ def third_eigenvalue(answer):
         ("this is an eigenvalue of K D; J has the identity added to it.", lambda *a: right(*a) - 1),
         ("your number is not an eigenvalue: you lost the discount somewhere.", lambda a, b, c, g: 1 + a - 2 * b + c),
         (
-            "your number is not an eigenvalue: the weights seem to be exchanged: q is the weight of the second "
-            "transition.",
-            lambda a, b, c, g: 1 + (1 - a) - (1 - b) * (1 + g) + g * (1 - c),
-        ),
-        (
-            "your number is not an eigenvalue: one sign is wrong.",
+            "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
+            "second transition.",
             lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
         ),
         (
@@ -481,7 +476,7 @@ def bug(answer):
         step = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         return f"visits of one state agree now, but the values are off from step {step} on."
 
-    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "the values of all steps")
+    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "your history")
     return "Visits of one state agree at every step again."
 
 
