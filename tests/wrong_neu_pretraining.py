@@ -244,7 +244,7 @@ WRONG = [
     ("neu_pretraining.by_hand", hand(2, 7256 / 289), "is a sum"),
     ("neu_pretraining.by_hand", hand(2, 9), "two numbers are right"),
     ("neu_pretraining.by_hand", EXACT[[1, 0, 2]], "the order should be"),
-    ("neu_pretraining.by_hand", hand(1, ((1 + 0.5 - 4.5) / 3) ** 2), "the second is not"),
+    ("neu_pretraining.by_hand", hand(1, ((1 + 0.5 - 4.5) / 3) ** 2), "square of the mean TD error"),
     ("neu_pretraining.by_hand", hand(2, (1 + 2.25 + 144) / 3), "asked at rest"),
     ("neu_pretraining.detach", REST, "where TD rests"),
     ("neu_pretraining.detach", 68 / 31, "walk in the text"),

@@ -44,6 +44,11 @@ def with_weights(weights):
     return function
 
 
+def masked(Z, scores):
+    scores[-1] = -np.inf
+    return softmax(scores, 0)
+
+
 def masked_late(Z, scores):
     weights = softmax(scores, 0)
     weights[-1] = 0
@@ -257,7 +262,7 @@ WRONG = [
     ("temporal_shift_module.layer", with_weights(clipped), "limiting the scores changes the weights"),
     ("temporal_shift_module.layer", with_weights(masked_late), "after the softmax"),
     ("temporal_shift_module.layer", with_weights(masked_by_zero), "a score of 0 does not mask"),
-    ("temporal_shift_module.layer", with_weights(lambda Z, scores: masked_late(Z, scores).T), "weights are transposed"),
+    ("temporal_shift_module.layer", with_weights(lambda Z, scores: masked(Z, scores).T), "weights are transposed"),
     ("temporal_shift_module.layer", lambda Z, V, A, gamma: tsm_variant()(Z, V.T, A, gamma), "V transposed"),
     ("temporal_shift_module.layer", lambda Z, V, A, gamma: tsm_variant()(Z, V, A / len(Z) ** 0.5, gamma), "root of"),
     ("temporal_shift_module.layer", lambda Z, V, A, gamma: tsm_variant()(Z, V, A, 0.8), "only the target memory"),

@@ -254,10 +254,14 @@ def judge_function(answer, right, cases, mistakes, otherwise, what="your result"
         What the function returns, for the reasons; in the singular.
     """
     answers = []
-    for setting, arguments in cases.items():
-        shape = np.shape(right(*arguments))
-        raw = call(answer, *arguments, where=setting)
-        answers.append(numbers(raw, shape, f"{setting} {what}", finite=False))
+    try:
+        for setting, arguments in cases.items():
+            shape = np.shape(right(*arguments))
+            raw = call(answer, *arguments, where=setting)
+            answers.append(numbers(raw, shape, f"{setting} {what}", finite=False))
+    except NotYet:  # a mistake in an earlier case says more than what came of it in a later one
+        if all(close(found, right(*arguments)) for found, arguments in zip(answers, cases.values())):
+            raise
 
     def reason(case, found):
         setting, arguments = case
@@ -267,7 +271,7 @@ def judge_function(answer, right, cases, mistakes, otherwise, what="your result"
 
     judge(
         answers,
-        list(cases.items()),
+        list(cases.items())[: len(answers)],
         lambda case: right(*case[1]),
         [(why, lambda case, wrong=wrong: wrong(*case[1])) for why, wrong in _pairs(mistakes)],
         reason,

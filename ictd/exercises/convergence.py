@@ -112,7 +112,7 @@ def best_step(answer):
             return f"your step size gives the bound {at_yours:.4f}; another one gives less."
         return "the bound at your step size is not the number that you give."
 
-    judge_function(answer, best, cases, mistakes, otherwise, "your step size and bound")
+    judge_function(answer, best, cases, mistakes, otherwise, "your pair")
     return "Even at its best step size the bound never falls below gamma, since m is at most 1."
 
 
@@ -139,7 +139,7 @@ def martingale(answer):
             return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
         return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
 
-    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your increments")
+    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your array of increments")
     return "Each increment has mean 0 given the past, whatever the walk did before."
 
 
@@ -362,7 +362,7 @@ def bug(answer):
     cases = {f"for the three states at score scale {scale}": _iteration(scale) for scale in (2, 4, 8)}
     cases["for a turn by 90 degrees that doubles"] = np.array([[0.0, -2.0], [2.0, 0.0]])
     cases["for the diagonal matrix 0.5, -1.5, 0.2"] = np.diag([0.5, -1.5, 0.2])
-    cases["for the 1 by 1 matrix -0.3"] = np.array([[-0.3]])
+    cases["for the 1 by 1 matrix -0.8"] = np.array([[-0.8]])
     for number in range(1, 6):
         process = mrp.boyan_chain(6, 0.9, rng)
         M = convergence.population_kernel(process, 1.5 * rng.standard_normal((6, 4)))

@@ -389,7 +389,7 @@ def bug_unseen(answer):
             np.bincount(states[1:], minlength=len(X)) > 0,
         ),
     }
-    judge_function(answer, left, cases, mistakes, otherwise, "mean and minimum")
+    judge_function(answer, left, cases, mistakes, otherwise, "your pair")
     return None
 
 
@@ -464,7 +464,7 @@ def bug_digits(answer):
         where = "look at the scores" if layer == 1 else "the first layer is right, so the scores are: look at the rest"
         return f"the values are off from layer {layer} on; {where if layer else 'layer 0 should hold zeros'}."
 
-    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, otherwise, "the values")
+    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, otherwise, "your array of values")
     return "Now the agreement is one of all digits, for every matrix."
 
 

@@ -408,7 +408,7 @@ def units(answer):
         "both heads were scaled as a whole; the values change then.": _scaled([1, 1, 1], [1, 1, 1]),
         "the two heads are exchanged.": lambda w, w_target, c: _scaled([0, -1, 0], [1, 0, 1])(w, w_target, c)[::-1],
     }
-    judge_function(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, _what_changes, "your weights")
+    judge_function(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, _what_changes, "your array")
     return "The sign flip is the case c = -1."
 
 
