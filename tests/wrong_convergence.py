@@ -1,4 +1,4 @@
-"""Exercises on convergence: right answers of several styles, and typical mistakes with a word of the reason."""
+"""Exercises on convergence: right answers of several styles, and typical mistakes with their reasons."""
 
 import numpy as np
 from wrong_temporal_shift_module import in_float32
@@ -161,14 +161,17 @@ RIGHT = [
     ("convergence.scales", np.array([0.082, 1.41], np.float32)),
     ("convergence.four_states", [FOUND, 10**2.928, rare_walk(10**-8.11)]),
     ("convergence.four_states", ([0.535 + 360, 2.706, 0.0, 12.645], 10**2.928, rare_walk(10**-8.11).tolist())),
-    ("convergence.four_states", [(FOUND + 77).astype(np.float32), np.float32(847.2), rare_walk(10**-8.11).astype(np.float32)]),
+    (
+        "convergence.four_states",
+        [(FOUND + 77).astype(np.float32), np.float32(847.2), rare_walk(10**-8.11).astype(np.float32)],
+    ),
     ("convergence.bug", geometric_mean),
     ("convergence.bug", gelfand),
     ("convergence.bug", largest_modulus),
     ("convergence.bug", in_float32(largest_modulus)),
 ]
 WRONG = [
-    ("convergence.by_hand", [1.0, 1.0, 0.625], "smallest diagonal entry"),
+    ("convergence.by_hand", [1.0, 1.0, 0.625], "you took the largest one"),
     ("convergence.by_hand", [0.625, 1.0, 1.5], "order"),
     ("convergence.by_hand", [1.0, 1.5, 0.625], "order"),
     ("convergence.by_hand", [1.5, 0.875, 0.625], "not of a column"),
@@ -197,7 +200,11 @@ WRONG = [
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: (P @ Q)[s[:-1], u] - Q[s[1:], u]), "wrong sign"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: (s[:-1] == u) - mu[u]), "not centred"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: Q[s[1:], u]), "these are the values of h"),
-    ("convergence.martingale", increments(lambda P, s, u, mu, Q: 2 * (Q[s[1:], u] - (P @ Q)[s[:-1], u])), "do not add up"),
+    (
+        "convergence.martingale",
+        increments(lambda P, s, u, mu, Q: 2 * (Q[s[1:], u] - (P @ Q)[s[:-1], u])),
+        "do not add up",
+    ),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: Q[s[1:], u] - (P.T @ Q)[s[:-1], u]), "P transposed"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: Q[s[:-1], u] - (P @ Q)[s[1:], u]), "against time"),
     ("convergence.martingale", lambda P, states, u: 0.0 * states[1:], "do not add up"),

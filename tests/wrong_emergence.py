@@ -1,4 +1,4 @@
-"""Exercises on emergence: right answers of several styles, and typical mistakes with a word of the reason."""
+"""Exercises on emergence: right answers of several styles, and typical mistakes with their reasons."""
 
 import dataclasses
 from fractions import Fraction
@@ -203,7 +203,11 @@ WRONG = [
     ("emergence.train", trained(n_steps=150, learning_rate=0.05), "the rate decides"),
     ("emergence.train", trained(n_steps=150, learning_rate=0.1, batch_size=2), "cosine"),
     ("emergence.train", trained(n_steps=2, form="independent_heads"), "form = tsm"),
-    ("emergence.train", dataclasses.replace(trained(n_steps=2), parameters=GOOD.parameters), "of the seeds [1000, 1001"),
+    (
+        "emergence.train",
+        dataclasses.replace(trained(n_steps=2), parameters=GOOD.parameters),
+        "of the seeds [1000, 1001",
+    ),
     ("emergence.train", trained(n_steps=2, gamma=0.9), "gamma = 0.5"),
     ("emergence.train", trained(n_steps=2, seeds=2), "three seeds"),
     ("emergence.train", trained(n_steps=2, objective="mc"), "true values"),
@@ -221,7 +225,11 @@ WRONG = [
     ("emergence.bug_unseen", diagonality(lambda counts, states: np.isin(np.arange(len(counts)), states)), "no source"),
     ("emergence.bug_unseen", without_counts, "forgotten how often"),
     ("emergence.bug_unseen", diagonality(lambda counts, states: counts > 1), "left once counts too"),
-    ("emergence.bug_unseen", diagonality(lambda counts, states: np.isin(np.arange(len(counts)), states[1:])), "first state"),
+    (
+        "emergence.bug_unseen",
+        diagonality(lambda counts, states: np.isin(np.arange(len(counts)), states[1:])),
+        "first state",
+    ),
     ("emergence.bug_unseen", weighted_by_counts, "each state counts once"),
     ("emergence.bug_unseen", lambda states, X, A: diagonality_in_loops(states, X, A)[::-1], "exchanged"),
     ("emergence.bug_unseen", lambda states, X, A: diagonality_in_loops(states, X, A.T), "A transposed"),
@@ -229,9 +237,21 @@ WRONG = [
     ("emergence.bug_digits", forward(scores(lambda A: (A + A.T) / 2)), "hides the mistake"),
     ("emergence.bug_digits", forward(scores(lambda A: np.eye(len(A)))), "do not use the matrix"),
     ("emergence.bug_digits", forward(scores(lambda A: A), discount=False), "the discount is missing"),
-    ("emergence.bug_digits", forward(lambda x, A: td.softmax_kernel(x, x, td.bilinear_score(A))[:, :-1]), "no successor"),
+    (
+        "emergence.bug_digits",
+        forward(lambda x, A: td.softmax_kernel(x, x, td.bilinear_score(A))[:, :-1]),
+        "no successor",
+    ),
     ("emergence.bug_digits", forward(lambda x, A: td.softmax_kernel(x, x[1:], td.bilinear_score(A))), "are entered"),
     ("emergence.bug_digits", without_residual, "the residual is missing"),
-    ("emergence.bug_digits", forward(lambda x, A: td.softmax_kernel(x, x[:-1], td.bilinear_score(2 * A))), "look at the scores"),
-    ("emergence.bug_digits", lambda x, r, g, w, A, n: forward_in_loops(x, r, g, w * [1, 1.1, 1], A, n), "look at the rest"),
+    (
+        "emergence.bug_digits",
+        forward(lambda x, A: td.softmax_kernel(x, x[:-1], td.bilinear_score(2 * A))),
+        "look at the scores",
+    ),
+    (
+        "emergence.bug_digits",
+        lambda x, r, g, w, A, n: forward_in_loops(x, r, g, w * [1, 1.1, 1], A, n),
+        "look at the rest",
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Exercises on pretraining: right answers of several styles, and typical mistakes with a word of the reason."""
+"""Exercises on pretraining: right answers of several styles, and typical mistakes with their reasons."""
 
 from fractions import Fraction
 
@@ -261,7 +261,11 @@ WRONG = [
     ("neu_pretraining.unbiased", lambda g: (g.mean(axis=0) ** 2).sum() - g.var(axis=0).sum() / len(g), "still biased"),
     ("neu_pretraining.unbiased", lambda g: (g[1:] * g[:-1]).sum() / (len(g) - 1), "neighbours"),
     ("neu_pretraining.unbiased", lambda g: pairs_variant()(g) / g.shape[1], "averaged over them too"),
-    ("neu_pretraining.unbiased", lambda g: g[: len(g) // 2].mean(axis=0) @ g[len(g) // 2 :].mean(axis=0), "another number"),
+    (
+        "neu_pretraining.unbiased",
+        lambda g: g[: len(g) // 2].mean(axis=0) @ g[len(g) // 2 :].mean(axis=0),
+        "another number",
+    ),
     ("neu_pretraining.unbiased", pairs_variant(count=lambda B: 2 * B * (B - 1)), "half of it"),
     ("neu_pretraining.unbiased", pairs_variant(count=lambda B: B * (B - 1) / 2), "twice as much"),
     ("neu_pretraining.unbiased", lambda g: g[0] @ g[1], "first two updates"),
@@ -271,7 +275,11 @@ WRONG = [
     ("neu_pretraining.one_state", layers_variant(read=lambda delta, D: delta * (D @ D)), "counts squared"),
     ("neu_pretraining.one_state", layers_variant(weights=slice(2)), "w_C has a derivative too"),
     ("neu_pretraining.one_state", lambda gamma, n: layers_variant()(gamma, n + 1), "one layer too far"),
-    ("neu_pretraining.one_state", lambda gamma, n: (1 - gamma) ** 2 * layers_variant()(gamma, n), "holds the target fixed"),
+    (
+        "neu_pretraining.one_state",
+        lambda gamma, n: (1 - gamma) ** 2 * layers_variant()(gamma, n),
+        "holds the target fixed",
+    ),
     ("neu_pretraining.one_state", layers_variant(read=lambda delta, D: (delta * D.sum()) ** 2), "sum of three squares"),
     ("neu_pretraining.one_state", layers_variant(weights=slice(1)), "w_R alone"),
     ("neu_pretraining.one_state", layers_variant(target=False), "not v"),
@@ -284,16 +292,28 @@ WRONG = [
     ("neu_pretraining.trapped", trap_variant(weighted=False), "stationary distribution"),
     ("neu_pretraining.trapped", lambda *_: 0.0, "affine in w_C"),
     ("neu_pretraining.trapped", lambda M, P, r, *rest: trap_variant()(M.T, P, r, *rest), "rows of the kernel"),
-    ("neu_pretraining.trapped", lambda M, P, r, *rest: trap_variant()(M, P.T, r, *rest), "rows of the transition matrix"),
+    (
+        "neu_pretraining.trapped",
+        lambda M, P, r, *rest: trap_variant()(M, P.T, r, *rest),
+        "rows of the transition matrix",
+    ),
     ("neu_pretraining.trapped", lambda *case: trap_variant()(*case[:-1], -case[-1]), "enters with a plus"),
     ("neu_pretraining.without_units", lambda G, K: G @ G, "K does not appear"),
     ("neu_pretraining.without_units", lambda G, K: G @ K @ G, "divide"),
     ("neu_pretraining.without_units", lambda G, K: G @ G / np.trace(K), "the trace does not know"),
     ("neu_pretraining.without_units", lambda G, K: float((G**2 / np.diag(K)).sum()), "the whole matrix"),
-    ("neu_pretraining.without_units", lambda G, K: np.sqrt(G @ np.linalg.solve(K, G)), "square root of a quadratic form"),
+    (
+        "neu_pretraining.without_units",
+        lambda G, K: np.sqrt(G @ np.linalg.solve(K, G)),
+        "square root of a quadratic form",
+    ),
     ("neu_pretraining.without_units", lambda G, K: by_cholesky(G, K) ** (1 + (len(G) > 1)), "not a quadratic form"),
     ("neu_pretraining.without_units", lambda G, K: by_cholesky(G, K) * (1 + np.linalg.det(K)), "for one parameter"),
-    ("neu_pretraining.without_units", lambda G, K: by_cholesky(G, K) * K[0, 0] / K[-1, -1], "parameters in other units"),
+    (
+        "neu_pretraining.without_units",
+        lambda G, K: by_cholesky(G, K) * K[0, 0] / K[-1, -1],
+        "parameters in other units",
+    ),
     ("neu_pretraining.without_units", lambda G, K: -by_cholesky(G, K), "a loss is positive"),
     ("neu_pretraining.bug", products_variant("same", size=1), "no product is negative"),
     ("neu_pretraining.bug", products_variant("fixed"), "generator does nothing"),

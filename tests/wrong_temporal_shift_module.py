@@ -1,4 +1,4 @@
-"""Exercises on the temporal shift module: right answers of several styles, and typical mistakes with a word of the reason."""
+"""Exercises on the temporal shift module: right answers of several styles, and typical mistakes with their reasons."""
 
 import numpy as np
 import torch
@@ -271,9 +271,17 @@ WRONG = [
     ("temporal_shift_module.dual_limit", limit_variant(lambda offset: offset[1:]), "yours is one late"),
     ("temporal_shift_module.dual_limit", limit_of_all_columns, "not those for the rewards"),
     ("temporal_shift_module.dual_limit", limit_by_entering, "not to the one that is entered"),
-    ("temporal_shift_module.dual_limit", lambda s, r, e, g: limit_with_matrices(s, r + e[:-1], -e, g), "limit of the TSM"),
+    (
+        "temporal_shift_module.dual_limit",
+        lambda s, r, e, g: limit_with_matrices(s, r + e[:-1], -e, g),
+        "limit of the TSM",
+    ),
     ("temporal_shift_module.dual_limit", lambda s, r, e, g: limit_with_matrices(s, 0 * r, e, g), "the bias alone"),
-    ("temporal_shift_module.dual_limit", lambda s, r, e, g: limit_with_matrices(s[::-1], r[::-1], e[::-1], g), "not those"),
+    (
+        "temporal_shift_module.dual_limit",
+        lambda s, r, e, g: limit_with_matrices(s[::-1], r[::-1], e[::-1], g),
+        "not those",
+    ),
     ("temporal_shift_module.dual_limit", limit_variant(lambda offset: offset[:-1], sign=-1), "sign"),
     ("temporal_shift_module.dual_limit", limit_variant(lambda offset: offset[:-1], discount=0), "once more"),
     ("temporal_shift_module.harmless", [0, 0, 1, 0, 0, 0, 0], "Which other columns"),
@@ -286,9 +294,21 @@ WRONG = [
     ("temporal_shift_module.units", lambda w, u, c: np.array([w, u]), "have not changed"),
     ("temporal_shift_module.units", lambda w, u, c: np.array([w * c, u]), "first layer already"),
     ("temporal_shift_module.units", lambda w, u, c: np.array([w * [1, c, 1], u * [1 / c, 1, 1 / c]]), "a c-th of it"),
-    ("temporal_shift_module.units", lambda w, u, c: np.array([w * [1, c, 1], u * [c, 1, c]]), "do not multiply once more"),
-    ("temporal_shift_module.units", lambda w, u, c: np.array([w * [1, 1 / c, 1], u * [c, 1, 1]]), "from values as well"),
-    ("temporal_shift_module.units", lambda w, u, c: np.array([w * [1, 1 / c, c], u * [c, 1, c]]), "from the two memories"),
+    (
+        "temporal_shift_module.units",
+        lambda w, u, c: np.array([w * [1, c, 1], u * [c, 1, c]]),
+        "do not multiply once more",
+    ),
+    (
+        "temporal_shift_module.units",
+        lambda w, u, c: np.array([w * [1, 1 / c, 1], u * [c, 1, 1]]),
+        "from values as well",
+    ),
+    (
+        "temporal_shift_module.units",
+        lambda w, u, c: np.array([w * [1, 1 / c, c], u * [c, 1, c]]),
+        "from the two memories",
+    ),
     ("temporal_shift_module.units", lambda w, u, c: np.array([-w, -u]), "first layer already"),
     ("temporal_shift_module.units", lambda w, u, c: np.array([w, u * [c, 1, c]]), "reads the new unit"),
     ("temporal_shift_module.units", lambda w, u, c: np.array([w * [1, 1 / c, 1], u * c]), "in the new unit already"),
@@ -297,8 +317,16 @@ WRONG = [
     ("temporal_shift_module.lambda_memory", lambda_variant(exchange=True), "exchanged"),
     ("temporal_shift_module.lambda_memory", td_memory, "does not depend on lambda: this is the TSM"),
     ("temporal_shift_module.lambda_memory", lambda r, v, g, lam: forward_view(r, v, g, 1.0), "up to the end"),
-    ("temporal_shift_module.lambda_memory", lambda r, v, g, lam: forward_view(r / g, v, 1.0, lam) if g else 0 * v, "are off"),
-    ("temporal_shift_module.lambda_memory", lambda r, v, g, lam: forward_view(r, v, 1.0, lam), "the discount is missing"),
+    (
+        "temporal_shift_module.lambda_memory",
+        lambda r, v, g, lam: forward_view(r / g, v, 1.0, lam) if g else 0 * v,
+        "are off",
+    ),
+    (
+        "temporal_shift_module.lambda_memory",
+        lambda r, v, g, lam: forward_view(r, v, 1.0, lam),
+        "the discount is missing",
+    ),
     ("temporal_shift_module.lambda_memory", lambda_of_own_values, "not its own"),
     ("temporal_shift_module.lambda_memory", lambda_variant(end=0.0), "where the recursion starts"),
 ]

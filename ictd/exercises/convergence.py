@@ -42,8 +42,8 @@ def by_hand(answer):
         bound,
         right[0],
         {
-            "the bound needs the smallest diagonal entry of the kernel, and 2 (1 - m) + gamma: both parts. You took the "
-            "largest entry, or left a part out.": 1.0,
+            "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m of the kernel: you took the largest one, "
+            "or left gamma out.": 1.0,
             "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m, not with the mean of them.": 1.25,
             "the bound adds gamma; it does not multiply by it.": 0.5,
         },
@@ -63,7 +63,7 @@ def by_hand(answer):
         radius,
         right[2],
         {
-            "one eigenvalue is gamma, for the vector of ones. The trace gives the other; the radius is the larger one.": (
+            "one eigenvalue is gamma, for the vector of ones; the trace gives the other. The radius is the larger.": (
                 gamma
             ),
             "that is the trace, the sum of both eigenvalues.": np.trace(J),
@@ -124,7 +124,11 @@ def martingale(answer):
     rng = generator("martingale")
     turns = np.array([[0.0, 1.0, 0.0], [0.4, 0.0, 0.6], [0.0, 1.0, 0.0]])  # of period 2
     cases = {  # none of the walks ends where it starts: there h(S_0) - h(S_n) drops out
-        "for a walk of 12 transitions": (mrp.boyan_chain(4, 0.5, rng).transition, [0, 2, 3, 1, 3, 1, 2, 3, 2, 3, 2, 3, 3], 1),
+        "for a walk of 12 transitions": (
+            mrp.boyan_chain(4, 0.5, rng).transition,
+            [0, 2, 3, 1, 3, 1, 2, 3, 2, 3, 2, 3, 3],
+            1,
+        ),
         "for a walk of 8 transitions": (rng.dirichlet(np.ones(5), 5), [4, 1, 1, 0, 3, 2, 3, 3, 0], 3),
         "for a chain of period 2": (turns, [0, 1, 2, 1, 2, 1, 0, 1], 0),
         "for a walk of one transition": (rng.dirichlet(np.ones(3), 3), [0, 1], 2),
@@ -233,7 +237,7 @@ _NORM_MISTAKES = {
     "you used the normaliser alone; multiply it by the weights.": _norm(lambda w, z: z),
     "you used the weights divided by the normaliser; multiply.": _norm(lambda w, z: w / z),
     "you left nu out: this is the norm of P for equal weights.": _norm(of=lambda P, nu: np.linalg.norm(P, 2)),
-    "the square roots of nu are exchanged, or P is transposed: nu belongs to its rows, and 1 / nu to its columns.": _norm(
+    "the square roots of nu are exchanged, or P is transposed: nu belongs to its rows, 1 / nu to its columns.": _norm(
         of=lambda P, nu: _stretch(P, 1 / np.sqrt(nu))
     ),
     "the norm in L2(nu) takes square roots of nu.": _norm(of=lambda P, nu: _stretch(P, nu)),
@@ -300,7 +304,8 @@ def scales(answer):
     )
     expect(
         fits[0],
-        f"at your first scale gamma ||P||_nu is {_nu_norm(answer[0]):.3f}, not 1." + bool(fits[1]) * " The second is right.",
+        f"at your first scale gamma ||P||_nu is {_nu_norm(answer[0]):.3f}, not 1."
+        + bool(fits[1]) * " The second is right.",
     )
     raise NotYet(f"the first is right. At your second scale the radius is {_radius(answer[1]):.3f}, not 1.")
 

@@ -63,7 +63,7 @@ def by_hand(answer):
             "the own transition has the weight 1/2, each other one 1/4.": _hand_layers(
                 HAND_WEIGHTS, kernel=np.full((3, 3), 1 / 3)
             )[2],
-            "in the second layer each state looks at the state that it leads to, not at the one before it.": _hand_layers(
+            "in the second layer a state looks at the one that it leads to, not at the one before it.": _hand_layers(
                 HAND_WEIGHTS, transition=HAND_NEXT.T
             )[2],
             "w_C is negative: the old value is taken away.": _hand_layers((2, 1, 2))[2],
@@ -89,7 +89,11 @@ def limit(answer):
     cases = {}
     for w, gamma, n_states in settings:
         task = rng.dirichlet(np.ones(n_states), n_states), 2 * rng.normal(size=n_states)
-        cases[f"for the weights {w}, gamma = {gamma} and {n_states} state{'s' * (n_states > 1)}"] = np.array(w), gamma, *task
+        cases[f"for the weights {w}, gamma = {gamma} and {n_states} state{'s' * (n_states > 1)}"] = (
+            np.array(w),
+            gamma,
+            *task,
+        )
 
     def otherwise(arguments, found):
         w, gamma, P, r = arguments
@@ -164,8 +168,8 @@ def visible(answer):
         )
 
     by_row = (
-        "you took a number away from each row. The score of a source for a query is x(source)' A x(query): which of the "
-        "two indices may carry a number that cancels in the softmax?"
+        "you took a number away from each row. The score of a source for a query is x(source)' A x(query): which of "
+        "the two indices may carry a number that cancels in the softmax?"
     )
     mistakes = {
         "you changed nothing.": lambda A: A,
@@ -175,12 +179,14 @@ def visible(answer):
             A - A.mean(axis=0) - A.mean(axis=1, keepdims=True) + A.mean()
         ),
         "the kernel of the symmetric part is another one.": lambda A: (A + A.T) / 2,
-        "a multiple gives another kernel: scores of another scale are sharper or flatter.": lambda A: right(A) / np.linalg.norm(A),
+        "a multiple gives another kernel: scores of another scale are sharper or flatter.": lambda A: (
+            right(A) / np.linalg.norm(A)
+        ),
         "the result is transposed.": lambda A: right(A).T,
         "the kernel is right, but a smaller matrix gives it too: what makes a column's squares smallest?": lambda A: (
             A - A[:1]
         ),
-        "the kernel is right, but a smaller matrix gives it too: the largest score of a column need not be 0.": lambda A: (
+        "the kernel is right, but a smaller matrix gives it too: the largest entry of a column need not be 0.": lambda A: (
             A - A.max(axis=0)
         ),
         "the kernel is right, but a smaller matrix gives it too: medians make sums of sizes small, not of squares.": (
@@ -204,8 +210,8 @@ def train(answer):
         raise NotYet(f"your answer should be a Result of pretrain.pretrain; it is of type {type(answer).__name__}.")
     config, usual = answer.config, pretrain.Config()
     for name in (
-        "gamma n_layers n_states dim n_transitions family features feature_scale reward_noise form free shared init_scale "
-        "init_reward_weight"
+        "gamma n_layers n_states dim n_transitions family features feature_scale reward_noise form free shared "
+        "init_scale init_reward_weight"
     ).split():
         have, want = getattr(config, name), getattr(usual, name)
         same = have == want or (name == "form" and have == "dual_head")  # one set of weights: the same model
@@ -223,7 +229,9 @@ def train(answer):
         dataclasses.replace(config, n_records=1, neu_batches=3, neu_batch_size=2, n_held_out=4), others
     )
     expect((again.history.diverged_at < 0).all(), f"your seeds succeed, but of the seeds {others} one diverges.")
-    _expect_success(again, f"your seeds succeed, but of the seeds {others} the worst has {_worst(again):.3f} times the error")
+    _expect_success(
+        again, f"your seeds succeed, but of the seeds {others} the worst has {_worst(again):.3f} times the error"
+    )
     return f"{found[0].upper()}{found[1:]}."
 
 
@@ -379,8 +387,9 @@ def bug_unseen(answer):
         "your kernel has forgotten how often each state was left.": lambda states, X, A: np.array(
             [f(td.softmax_kernel(X, X, td.bilinear_score(A)).diagonal()) for f in (np.mean, np.min)]
         ),
-        "your kernel has forgotten how often the states were left: it knows only that they were.": lambda states, X, A: (
-            _of(td.softmax_kernel(X, X, td.bilinear_score(A), (_counts(states, X, A) > 0) * 1.0), _counts(states, X, A) > 0)
+        "your kernel has forgotten how often states were left; it knows only that they were.": lambda states, X, A: _of(
+            td.softmax_kernel(X, X, td.bilinear_score(A), (_counts(states, X, A) > 0) * 1.0),
+            _counts(states, X, A) > 0,
         ),
         "your kernel uses A transposed; the suspect's was right.": lambda states, X, A: left(states, X, A.T),
         "your kernel does not use A any more.": lambda states, X, A: left(states, X, np.eye(len(A))),

@@ -36,7 +36,10 @@ def _fits(name, found, exact, mistakes):
     """Go on if a number is right; otherwise name the mistake. Too few digits must not look like one."""
     if close(found, exact):
         return
-    for reason, wrong in mistakes.items():  # typical numbers are exact; what is nearly one may be the right one, rounded
+    for (
+        reason,
+        wrong,
+    ) in mistakes.items():  # typical numbers are exact; what is nearly one may be the right one, rounded
         expect(not close(found, np.float64(wrong), ROUNDING), reason)
     rounded = abs(found - exact) < 3e-3 * abs(exact)
     expect(not rounded, f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
@@ -129,7 +132,7 @@ def detach(answer):
             "you left the successor out; the target contains it.": REWARD @ PHI / (PHI @ PHI),
             "there the mean TD error is 0, not the derivative of its mean square.": -REWARD.sum() / DIFFERENCE.sum(),
             "the discount is missing.": -(REWARD @ undiscounted) / (undiscounted @ undiscounted),
-            "the sign is wrong: the derivative of the TD error is the discounted successor minus the own feature.": -RESIDUAL,
+            "the sign is wrong: the derivative of the TD error is gamma times the next phi, less the own phi.": -RESIDUAL,
         },
     )
     raise NotYet("write the mean of the three squared TD errors as a function of w, and set its derivative to 0.")
@@ -141,7 +144,9 @@ def detach(answer):
 def unbiased(answer):
     """A function of updates (B, p): the mean over ordered pairs of different updates of their inner product."""
     rng = generator("unbiased")
-    cases = {f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))}
+    cases = {
+        f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
+    }
     cases["for 3,000 updates"] = (rng.normal(size=(3_000, 2)) + 0.5,)
 
     otherwise = "the mean over pairs is another number. Try two updates by hand."
@@ -169,7 +174,9 @@ _PAIR_MISTAKES = {
     "this is the squared norm of the mean update: the pairs of equal batches are still in it, biased.": _over_pairs(
         lambda squares, pairs, B: (pairs + squares) / B**2
     ),
-    "there are B (B - 1) ordered pairs of different batches, not B².": _over_pairs(lambda squares, pairs, B: pairs / B**2),
+    "there are B (B - 1) ordered pairs of different batches, not B².": _over_pairs(
+        lambda squares, pairs, B: pairs / B**2
+    ),
     "this is the sum over ordered pairs; divide by their number.": _over_pairs(lambda squares, pairs, B: pairs),
     "this is the sum over pairs; divide by their number.": _over_pairs(lambda squares, pairs, B: pairs / 2),
     "this is half of it: with B (B - 1) / 2 pairs each product counts once.": _over_pairs(
@@ -226,11 +233,17 @@ _ONE_STATE_MISTAKES = {
     "the TD error counts squared, as the gradient does.": _one_state(lambda delta, D, gamma: delta * (D @ D)),
     "this is the norm; NEU is its square.": _one_state(lambda delta, D, gamma: delta * (D @ D) ** 0.5),
     "NEU has no factor of one half.": _one_state(lambda delta, D, gamma: delta**2 * (D @ D) / 2),
-    "this counts w_R alone; two more weights have a derivative.": _one_state(lambda delta, D, gamma: (delta * D[0]) ** 2),
+    "this counts w_R alone; two more weights have a derivative.": _one_state(
+        lambda delta, D, gamma: (delta * D[0]) ** 2
+    ),
     "w_C has a derivative too.": _one_state(lambda delta, D, gamma: delta**2 * (D[:2] @ D[:2])),
     "w_T has a derivative too.": _one_state(lambda delta, D, gamma: delta**2 * (D[::2] @ D[::2])),
-    "NEU is a sum of three squares, not the square of a sum.": _one_state(lambda delta, D, gamma: (delta * D.sum()) ** 2),
-    "the norm sums over the three weights; you took the mean.": _one_state(lambda delta, D, gamma: delta**2 * (D @ D) / 3),
+    "NEU is a sum of three squares, not the square of a sum.": _one_state(
+        lambda delta, D, gamma: (delta * D.sum()) ** 2
+    ),
+    "the norm sums over the three weights; you took the mean.": _one_state(
+        lambda delta, D, gamma: delta**2 * (D @ D) / 3
+    ),
     "the target weight multiplies gamma v, not v.": _one_state(target_factor=False),
     "this is the derivative by the weights of the last layer alone; all layers share them.": _one_state(residual=False),
     "all layers share three weights: their derivatives add up before you square.": _own_weights,
@@ -252,8 +265,8 @@ def one_state(answer):
     }
 
     otherwise = (
-        "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative of v "
-        "on the right-hand side counts too."
+        "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative of v on "
+        "the right-hand side counts too."
     )
     judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, otherwise, "your NEU")
     peak = 1 + int(np.argmax([_one_state()(0.9, L) for L in range(1, 60)]))
@@ -374,7 +387,10 @@ def without_units(answer):
     )
     first = next(iter(cases))
     (G,), ((K,),) = cases[first]
-    expect(one, f"for one parameter, G = {G:.3f} and K = {K:.3f}, your loss is {found[first]:.4g}, not the square of G / √K.")
+    expect(
+        one,
+        f"for one parameter, G = {G:.3f} and K = {K:.3f}, your loss is {found[first]:.4g}, not the square of G / √K.",
+    )
     for p in (2, 4):
         G, root, Q = rng.normal(size=p), rng.normal(size=(p, 2 * p)), rng.normal(size=(p, p)) + 2 * np.eye(p)
         K = root @ root.T
@@ -431,8 +447,8 @@ def bug(answer):
         ours = _independent(size, 8000)
         expect(
             _apart(some, ours) < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5,  # so far apart once in a million samples
-            f"in batches of {size} these are not distributed like products of independent pairs: their standard deviation "
-            f"is {some.std():.3f}, not {ours.std():.3f}, and {(some < 0).mean():.0%} are negative, not "
+            f"in batches of {size} these are not distributed like products of independent pairs: their standard "
+            f"deviation is {some.std():.3f}, not {ours.std():.3f}, and {(some < 0).mean():.0%} are negative, not "
             f"{(ours < 0).mean():.0%}. Both the tasks and the walks of each batch must be new.",
         )
     return f"{negative:.0%} of the products are negative now, and their mean no longer depends on the batch size."

@@ -200,7 +200,9 @@ _HEAD_MISTAKES = {
     ),
     "you use V transposed.": _layer(V_of=np.transpose),
     "the head's output lacks V.": _layer(V_of=lambda V: np.eye(len(V))),
-    "V may be any matrix here, and the head writes into every row; yours writes into the last.": _layer(V_of=_last_only),
+    "V may be any matrix here, and the head writes into every row; yours writes into the last.": _layer(
+        V_of=_last_only
+    ),
     "you left out the residual: the head's output is added to Z.": _layer(residual=False),
     "the shift wraps around: nothing may arrive in the last column, and yours should be 0 there.": _layer(
         shift=lambda row: np.roll(row, -1)
@@ -240,8 +242,8 @@ def layer(answer):
     )
     expect(
         close(result, _tsm(Z, V, 1e4 * A, gamma)),
-        f"{what} does not overflow, but its weights are wrong: limiting the scores changes the weights; taking the same "
-        "number away from all scores of a column does not.",
+        f"{what} does not overflow, but its weights are wrong: limiting the scores changes the weights; taking the "
+        "same number away from all scores of a column does not.",
     )
     return "It also stands scores of 10,000."
 
@@ -391,7 +393,9 @@ def units(answer):
     mistakes = {
         "the weights have not changed.": _scaled([0, 0, 0], [0, 0, 0]),
         "the target memory holds c times as much; yours holds a c-th of it.": _scaled([0, 1, 0], [-1, 0, -1]),
-        "the value head reads c times as much; make up for it, do not multiply once more.": _scaled([0, 1, 0], [1, 0, 1]),
+        "the value head reads c times as much; make up for it, do not multiply once more.": _scaled(
+            [0, 1, 0], [1, 0, 1]
+        ),
         "the value head reads the new unit; its weights should change.": _scaled([0, 0, 0], [1, 0, 1]),
         "what the target head reads from the target memory is in the new unit already.": _scaled([0, -1, 0], [1, 1, 1]),
         "what the target head reads from the target memory is in the new unit already: c once, not divided by it.": (
@@ -434,8 +438,8 @@ def _what_changes(arguments, found):
         return "the target memory after one layer is not c times what it was."
     if not close(after[1, 1], before[1, 1]):
         return (
-            "the target memory is right after one layer, but the values of the second layer change: what does the value "
-            "head read from the two memories?"
+            "the target memory is right after one layer, but the values of the second layer change: what does the "
+            "value head read from the two memories?"
         )
     return "two layers are right and later ones are not: look at what the target head reads from the two memories."
 
@@ -508,9 +512,7 @@ _LAMBDA_MISTAKES = {
     "your memory does not depend on lambda: these are the discounted rewards up to the end.": _memory(
         lambda gamma, lam, value, G: gamma * G
     ),
-    "lambda and 1 - lambda are exchanged.": _memory(
-        lambda gamma, lam, value, G: gamma * (lam * value + (1 - lam) * G)
-    ),
+    "lambda and 1 - lambda are exchanged.": _memory(lambda gamma, lam, value, G: gamma * (lam * value + (1 - lam) * G)),
     "the last source is off: G_n = v(S_n) is where the recursion starts, and yours starts from 0.": _memory(start=0.0),
     "the discount is missing.": _memory(lambda gamma, lam, value, G: (1 - lam) * value + lam * G),
     "the discount belongs to G_{j+1} as well as to v(S_{j+1}).": _memory(
@@ -522,7 +524,7 @@ _LAMBDA_MISTAKES = {
     "the successor's value has the weight 1 - lambda.": _memory(lambda gamma, lam, value, G: gamma * (value + lam * G)),
     "column j takes the value of the next column, not its own.": _memory(own=True),
     "G_j takes the reward for leaving column j; yours is one late.": _memory(late=True),
-    "column j mixes v(S_{j+1}) with G_{j+1}; you mixed it with the memory of the next column, which lacks the reward.": (
+    "column j mixes v(S_{j+1}) with G_{j+1}; you took the memory of the next column, which lacks the reward.": (
         lambda rewards, values, gamma, lam: _memory()(0 * rewards, values, gamma, lam)
     ),
 }
