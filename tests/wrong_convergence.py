@@ -171,7 +171,7 @@ RIGHT = [
     ("convergence.bug", in_float32(largest_modulus)),
 ]
 WRONG = [
-    ("convergence.by_hand", [1.0, 1.0, 0.625], "you took the largest one"),
+    ("convergence.by_hand", [1.0, 1.0, 0.625], "you took the largest"),
     ("convergence.by_hand", [0.625, 1.0, 1.5], "order"),
     ("convergence.by_hand", [1.0, 1.5, 0.625], "order"),
     ("convergence.by_hand", [1.5, 0.875, 0.625], "not of a column"),

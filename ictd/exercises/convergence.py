@@ -42,8 +42,8 @@ def by_hand(answer):
         bound,
         right[0],
         {
-            "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m of the kernel: you took the largest one, "
-            "or left gamma out.": 1.0,
+            "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m of the kernel: you took the largest "
+            "one, or left gamma out.": 1.0,
             "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m, not with the mean of them.": 1.25,
             "the bound adds gamma; it does not multiply by it.": 0.5,
         },

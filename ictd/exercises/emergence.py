@@ -186,7 +186,7 @@ def visible(answer):
         "the kernel is right, but a smaller matrix gives it too: what makes a column's squares smallest?": lambda A: (
             A - A[:1]
         ),
-        "the kernel is right, but a smaller matrix gives it too: the largest entry of a column need not be 0.": lambda A: (
+        "the kernel is right, but a smaller matrix gives it too: no entry of a column need be 0.": lambda A: (
             A - A.max(axis=0)
         ),
         "the kernel is right, but a smaller matrix gives it too: medians make sums of sizes small, not of squares.": (

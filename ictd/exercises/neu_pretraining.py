@@ -132,7 +132,7 @@ def detach(answer):
             "you left the successor out; the target contains it.": REWARD @ PHI / (PHI @ PHI),
             "there the mean TD error is 0, not the derivative of its mean square.": -REWARD.sum() / DIFFERENCE.sum(),
             "the discount is missing.": -(REWARD @ undiscounted) / (undiscounted @ undiscounted),
-            "the sign is wrong: the derivative of the TD error is gamma times the next phi, less the own phi.": -RESIDUAL,
+            "the sign is wrong: the TD error's derivative is gamma times the next phi, less the own phi.": -RESIDUAL,
         },
     )
     raise NotYet("write the mean of the three squared TD errors as a function of w, and set its derivative to 0.")
@@ -265,8 +265,8 @@ def one_state(answer):
     }
 
     otherwise = (
-        "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative of v on "
-        "the right-hand side counts too."
+        "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative "
+        "of v on the right-hand side counts too."
     )
     judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, otherwise, "your NEU")
     peak = 1 + int(np.argmax([_one_state()(0.9, L) for L in range(1, 60)]))
