@@ -1,17 +1,19 @@
 """Exercises that answer back: ``check("chapter.name", answer)`` says whether an answer is right, and why not.
 
-Each chapter has a module of its own in this package. An exercise is a function that takes the reader's
-answer and calls `expect` for each thing that must hold; the first that does not gives the reason. No reason
-shows the answer.
+Each chapter has a module of its own in this package, loaded by the first check that needs it. An exercise is a
+function that takes the reader's answer and raises the reason if it is not right. No reason shows the answer.
 """
 
+import ast
 import importlib
+import linecache
 import pkgutil
+import sys
 from dataclasses import dataclass
 
-import numpy as np
+from ictd.exercises._checking import NotYet, described, standard_settings
 
-from ictd import _checks
+__all__ = ["RIGHT", "WRONG", "OPEN", "Verdict", "check", "names"]
 
 RIGHT, WRONG, OPEN = "right", "not yet", "open"
 _SIGNS = {RIGHT: "✓", WRONG: "✗", OPEN: "○"}
@@ -19,7 +21,10 @@ _SIGNS = {RIGHT: "✓", WRONG: "✗", OPEN: "○"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of `check`; true if the answer is right."""
+    """The result of `check`; true if the answer is right.
+
+    ``str(verdict)`` is the line that `check` has printed. A notebook shows nothing more.
+    """
 
     state: str
     message: str
@@ -27,22 +32,18 @@ class Verdict:
     def __bool__(self):
         return self.state == RIGHT
 
-    def __repr__(self):
+    def __str__(self):
         return f"{_SIGNS[self.state]} {self.message}"
 
+    def __repr__(self):
+        return f"<Verdict: {self.state}>"
 
-class NotYet(Exception):
-    """The reason why an answer is not right."""
-
-
-def expect(condition, reason):
-    """Go on if the condition holds; otherwise the answer is not right, for this reason."""
-    if not condition:
-        raise NotYet(reason)
+    def _ipython_display_(self):
+        """Show nothing: the line has been printed."""
 
 
 def check(name, answer):
-    """Check an answer.
+    """Check an answer and print the verdict, as one line, in a script as in a notebook.
 
     Parameters
     ----------
@@ -50,101 +51,79 @@ def check(name, answer):
         Chapter and exercise, for example "weighted_softmax_td.kernel".
     answer : object
         What the exercise asks for: numbers, an array or a function. ``...`` counts as no answer.
+        Answers in float32 are accepted. The reader's settings of NumPy, warnings and PyTorch play no part.
 
     Returns
     -------
     Verdict
-        Shows itself as one line; ``bool(verdict)`` is whether the answer is right.
+        ``bool(verdict)`` is whether the answer is right, ``str(verdict)`` the printed line.
 
     Raises
     ------
     ValueError
         If there is no such exercise.
     """
-    exercise = _find(name)
+    verdict = _verdict(_find(name), answer)
+    if not _is_printed_by(sys._getframe(1)):
+        _show(str(verdict))
+    return verdict
+
+
+def _verdict(exercise, answer):
     if answer is ...:
         return Verdict(OPEN, "No answer yet: put yours in place of the dots and run the cell again.")
     try:
-        with np.errstate(all="ignore"):
+        with standard_settings():
             praise = exercise(answer)
     except NotYet as reason:
         return Verdict(WRONG, f"Not yet: {reason}")
     return Verdict(RIGHT, f"Right. {praise}" if praise else "Right.")
 
 
+def _is_printed_by(frame):
+    """Whether the caller's line is ``print(check(...))``, as far as its source can be read."""
+    try:
+        lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+        here = [
+            node
+            for node in ast.walk(ast.parse("".join(lines)))
+            if isinstance(node, ast.Call) and node.lineno <= frame.f_lineno <= node.end_lineno
+        ]
+    except (SyntaxError, ValueError):
+        return False
+    printed = [argument for node in here if _called(node) == "print" for argument in node.args]
+    checks = [node for node in here if _called(node) == "check"]
+    return bool(checks) and all(node in printed for node in checks)
+
+
+def _called(node):
+    return getattr(node.func, "id", getattr(node.func, "attr", None))
+
+
+def _show(text):
+    try:
+        print(text)
+    except UnicodeEncodeError:  # a terminal without the signs
+        print(text.encode(sys.stdout.encoding, "replace").decode(sys.stdout.encoding))
+
+
 def names():
     """The names of all exercises, sorted."""
-    chapters = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
-    return sorted(f"{chapter}.{name}" for chapter in chapters for name in _chapter(chapter))
+    return sorted(f"{chapter}.{name}" for chapter in _chapters() for name in _exercises(chapter))
 
 
-def _chapter(chapter):
+def _chapters():
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+
+
+def _exercises(chapter):
     return importlib.import_module(f"{__name__}.{chapter}").EXERCISES
 
 
 def _find(name):
-    known = names()
+    """The function behind a name; only its chapter is loaded."""
+    chapter, _, exercise = name.partition(".") if isinstance(name, str) else ("", "", "")
+    known = names() if chapter not in _chapters() else [f"{chapter}.{other}" for other in sorted(_exercises(chapter))]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"name must be one of {', '.join(known)}; got {_described(name)}")
-    chapter, exercise = name.split(".")
-    return _chapter(chapter)[exercise]
-
-
-# ------------------------------------------------------------- what several exercises ask of an answer
-
-
-def numbers(answer, shape, what="your answer", finite=True):
-    """The answer as an array of real numbers of a given shape; ``finite=False`` lets NaN and infinity pass.
-
-    A text in ``shape``, such as "S", stands for any length.
-    """
-    try:
-        result = np.asarray(answer)
-        if np.ma.is_masked(answer) or result.dtype.kind not in "fiubO":  # objects may be fractions
-            raise TypeError
-        result = result.astype(np.float64)
-    except Exception:  # whatever the reader's object raises, it is no array of numbers
-        raise NotYet(f"{what} should be real numbers; it is {_described(answer)}.") from None
-    fits = len(result.shape) == len(shape) and all(
-        isinstance(want, str) or want == have for want, have in zip(shape, result.shape)
-    )
-    wanted = repr(shape).replace("'", "")
-    expect(fits, f"{what} should have shape {wanted}; it has shape {result.shape}.")
-    expect(not finite or np.isfinite(result).all(), f"{what} holds NaN or infinity.")
-    return result
-
-
-def _described(answer):
-    try:
-        return _checks.describe(answer)
-    except Exception:
-        return f"of type {type(answer).__name__}"
-
-
-def call(function, *arguments):
-    """The result of the reader's function, which must leave its arguments as they are."""
-    expect(callable(function), f"your answer should be a function; it is {_described(function)}.")
-    copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
-    try:
-        result = function(*copies)
-    except (Exception, SystemExit) as error:  # whatever the reader's code raises is the reason
-        raise NotYet(f"your function raised {type(error).__name__}{_message(error)}") from None
-    for place, (copy, argument) in enumerate(zip(copies, arguments), start=1):
-        if isinstance(copy, np.ndarray) and not np.array_equal(copy, argument, equal_nan=True):
-            raise NotYet(
-                f"your function overwrites its argument number {place}; whoever calls it still needs that array. "
-                f"Work on a copy."
-            )
-    return result
-
-
-def _message(error):
-    try:
-        return f": {error}" if str(error) else ""
-    except Exception:
-        return ""
-
-
-def close(answer, right, tolerance=1e-9):
-    """Whether two arrays agree, relative to max(1, largest right value)."""
-    return bool(np.abs(answer - right).max() <= tolerance * max(1.0, np.abs(right).max()))
+        raise ValueError(f"name must be one of {', '.join(known)}; got {described(name)}")
+    return _exercises(chapter)[exercise]

@@ -3,7 +3,19 @@
 import numpy as np
 
 from ictd import convergence, mrp
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import (
+    ROUNDED,
+    ROUNDING,
+    NotYet,
+    call,
+    close,
+    expect,
+    generator,
+    judge_function,
+    name_mistake,
+    numbers,
+    which_are_right,
+)
 
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
@@ -18,27 +30,49 @@ HAND_KERNEL, HAND_TRANSITION, HAND_GAMMA = np.array([[0.75, 0.25], [0.5, 0.5]]),
 def by_hand(answer):
     """The norm bound, the norm and the spectral radius of J of two states that take turns."""
     answer = numbers(answer, (3,))
-    J = convergence.iteration_matrix(HAND_KERNEL, HAND_TRANSITION, HAND_GAMMA)
-    bound, norm = convergence.norm_bound(HAND_KERNEL, HAND_GAMMA), convergence.infinity_norm(J)
-    radius = convergence.spectral_radius(J)
-    if close(answer, np.array([bound, norm, radius])):
+    M, gamma = HAND_KERNEL, HAND_GAMMA
+    J = convergence.iteration_matrix(M, HAND_TRANSITION, gamma)
+    right = np.array([convergence.norm_bound(M, gamma), convergence.infinity_norm(J), convergence.spectral_radius(J)])
+    if close(answer, right):
         return "The bound says nothing here, the norm says nothing, and the iteration converges all the same."
-    expect(not close(np.sort(answer), np.array([radius, norm, bound])), "the order should be bound, norm, radius.")
-    expect(abs(answer[0] - 1) > 1e-9, "the bound needs the smallest diagonal entry of the kernel, not the largest.")
-    expect(
-        abs(answer[1] - np.abs(J).sum(axis=0).max()) > 1e-9,
-        "the infinity norm is the largest sum of absolute values of a row, not of a column.",
+    expect(not close(answer, right, ROUNDING), ROUNDED)
+    expect(not close(np.sort(answer), np.sort(right)), "the order should be bound, norm, radius.")
+    bound, norm, radius = answer
+    name_mistake(
+        bound,
+        right[0],
+        {
+            "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m of the kernel: you took the largest "
+            "one, or left gamma out.": 1.0,
+            "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m, not with the mean of them.": 1.25,
+            "the bound adds gamma; it does not multiply by it.": 0.5,
+        },
     )
-    expect(
-        abs(answer[1] - 0.5) > 1e-9, "the infinity norm adds absolute values; you added the entries with their signs."
+    name_mistake(
+        norm,
+        right[1],
+        {
+            "the infinity norm is the largest sum of absolute values of a row, not of a column.": 0.875,
+            "the infinity norm adds absolute values; you added the entries with their signs.": 0.5,
+            "the infinity norm is the largest sum of a row, not the largest entry.": 0.75,
+            "that is the largest singular value, not the infinity norm.": np.linalg.norm(J, 2),
+            "that is the Frobenius norm, not the infinity norm.": np.linalg.norm(J),
+        },
     )
-    expect(
-        abs(answer[2] - HAND_GAMMA) > 1e-9,
-        "one eigenvalue is gamma, for the vector of ones. The trace gives the other; the radius is the larger one.",
+    name_mistake(
+        radius,
+        right[2],
+        {
+            "one eigenvalue is gamma, for the vector of ones; the trace gives the other. The radius is the larger.": (
+                gamma
+            ),
+            "that is the trace, the sum of both eigenvalues.": np.trace(J),
+            "that is the determinant, the product of both eigenvalues.": np.linalg.det(J),
+        },
     )
-    fits = np.abs(answer - [bound, norm, radius]) < 1e-9
-    names = np.array(["the bound", "the norm", "the radius"])
-    expect(not fits.any(), f"{' and '.join(names[fits])}: right. Look at the rest again.")
+    fits = [close(found, exact) for found, exact in zip(answer, right)]
+    reason = which_are_right(["the bound", "the norm", "the radius"], fits)
+    expect(not reason, reason)
     raise NotYet("write down J = I - M + gamma M P entry by entry first; P exchanges the two columns of M.")
 
 
@@ -47,22 +81,38 @@ def by_hand(answer):
 
 def best_step(answer):
     """A function (m, gamma) -> (alpha, bound): the step size with the smallest norm bound, for m > (1 + gamma) / 2."""
-    for m, gamma in [(0.9, 0.5), (0.99, 0.9), (0.7, 0.0), (0.999, 0.99)]:
-        setting = f"for m = {m} and gamma = {gamma}"
-        step_size, bound = numbers(call(answer, m, gamma), (2,), f"your step size and bound {setting}")
-        best = convergence.norm_bound(np.array([[m, 1 - m], [1 - m, m]]), gamma, 1 / m)
-        expect(
-            not close(np.array([bound, step_size]), np.array([1 / m, best])), "the order should be step size, bound."
-        )
-        expect(step_size > 0, f"{setting} your step size is {step_size:.4g}; it should be positive.")
-        kernel = np.array([[m, 1 - m], [1 - m, m]])
-        at_yours = convergence.norm_bound(kernel, gamma, float(step_size))
-        expect(
-            at_yours <= best + 1e-9,
-            f"{setting} your step size gives the bound {at_yours:.4f}; another one gives less."
-            + (" The step size may exceed 1." if abs(step_size - 1) < 1e-9 else ""),
-        )
-        expect(abs(bound - at_yours) < 1e-9, f"{setting} the bound at your step size is not the number that you give.")
+    cases = {f"for m = {m} and gamma = {g}": (m, g) for m, g in [(0.9, 0.5), (0.99, 0.9), (0.7, 0.0), (1.0, 0.6)]}
+
+    def bound(step_size, m, gamma):
+        return abs(1 - step_size * m) + step_size * (1 - m + gamma)
+
+    def with_bound(step_size):
+        return lambda m, gamma: np.array([step_size(m, gamma), bound(step_size(m, gamma), m, gamma)])
+
+    best = with_bound(lambda m, gamma: 1 / m)
+    mistakes = {
+        "the order should be step size, bound.": lambda m, gamma: best(m, gamma)[::-1],
+        "another step size gives less. It may exceed 1.": with_bound(lambda m, gamma: 1.0),
+        "at the end of the interval in which the bound is below 1, it is 1; somewhere inside it is smallest.": (
+            with_bound(lambda m, gamma: 2 / (1 + gamma))
+        ),
+        "that is the smallest step size; the bound is nearly 1 there.": with_bound(lambda m, gamma: 0.0),
+        "gamma is the speed limit, not the bound.": lambda m, gamma: np.array([1 / m, gamma]),
+        "the step size is right; the bound is the one for step size 1.": (
+            lambda m, gamma: np.array([1 / m, bound(1.0, m, gamma)])
+        ),
+    }
+
+    def otherwise(arguments, found):
+        step_size = float(found[0])
+        if step_size <= 0:
+            return f"your step size is {step_size:.4g}; it should be positive."
+        at_yours = bound(step_size, *arguments)
+        if at_yours > best(*arguments)[1] + 1e-6:
+            return f"your step size gives the bound {at_yours:.4f}; another one gives less."
+        return "the bound at your step size is not the number that you give."
+
+    judge_function(answer, best, cases, mistakes, otherwise, "your pair")
     return "Even at its best step size the bound never falls below gamma, since m is at most 1."
 
 
@@ -71,46 +121,72 @@ def best_step(answer):
 
 def martingale(answer):
     """A function (P, states, u) -> the n increments of the martingale behind the count of u."""
-    rng = np.random.default_rng(21)
-    for n_states, n in [(3, 12), (5, 40)]:
-        process = mrp.boyan_chain(n_states, 0.5, rng)
-        P, states, u = process.transition, process.sample(n, rng).states, int(rng.integers(n_states))
-        given = numbers(call(answer, P, states, u), (n,), f"your increments for a walk of {n} transitions")
-        mu = process.stationary()
-        h = np.linalg.inv(np.eye(n_states) - P + mu)[:, u]
-        right = h[states[1:]] - (P @ h)[states[:-1]]
-        if close(given, right):
-            continue
-        mistakes = {
-            "you took a row of the fundamental matrix where a column is needed.": _increments(
-                P, mu, states, u, row=True
-            ),
-            "these are the changes of h along the walk; take away what was expected before the step, not h there.": (
-                h[states[1:]] - h[states[:-1]]
-            ),
-            "the expectation belongs to the state that is left, not to the one that is entered.": (
-                h[states[1:]] - (P @ h)[states[1:]]
-            ),
-            "these have the wrong sign.": -right,
-            "these are the summands of c(u) - n mu(u) itself; they are not centred given the past.": (
-                (states[:-1] == u) - mu[u]
-            ),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(given, wrong), reason)
-        missing = (states[:-1] == u).sum() - n * mu[u] - (h[states[0]] - h[states[-1]])
-        expect(
-            abs(given.sum() - missing) < 1e-9,
-            "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n).",
-        )
-        raise NotYet("the sum is right, but given the past an increment should have mean 0; some of yours have not.")
+    rng = generator("martingale")
+    turns = np.array([[0.0, 1.0, 0.0], [0.4, 0.0, 0.6], [0.0, 1.0, 0.0]])  # of period 2
+    cases = {  # none of the walks ends where it starts: there h(S_0) - h(S_n) drops out
+        "for a walk of 12 transitions": (
+            mrp.boyan_chain(4, 0.5, rng).transition,
+            [0, 2, 3, 1, 3, 1, 2, 3, 2, 3, 2, 3, 3],
+            1,
+        ),
+        "for a walk of 8 transitions": (rng.dirichlet(np.ones(5), 5), [4, 1, 1, 0, 3, 2, 3, 3, 0], 3),
+        "for a chain of period 2": (turns, [0, 1, 2, 1, 2, 1, 0, 1], 0),
+        "for a walk of one transition": (rng.dirichlet(np.ones(3), 3), [0, 1], 2),
+    }
+    cases = {name: (P, np.array(states), u) for name, (P, states, u) in cases.items()}
+
+    def otherwise(arguments, found):
+        P, states, u = arguments
+        h, mu = _poisson(P, u)
+        missing = (states[:-1] == u).sum() - (len(states) - 1) * mu[u] - (h[states[0]] - h[states[-1]])
+        if not np.isclose(found.sum(), missing, rtol=0, atol=1e-4):
+            return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
+        return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
+
+    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your array of increments")
     return "Each increment has mean 0 given the past, whatever the walk did before."
 
 
-def _increments(P, mu, states, u, row):
-    h = np.linalg.inv(np.eye(len(P)) - P + mu)
-    h = h[u] if row else h[:, u]
-    return h[states[1:]] - (P @ h)[states[:-1]]
+def _poisson(P, u, pseudo=False, row=False):
+    """A solution h of (I - P) h = e_u - mu(u), and mu; or what a wrong inverse gives for it."""
+    mu = mrp.MRP(P, np.zeros(len(P)), 0).stationary()
+    inverse = np.linalg.pinv(np.eye(len(P)) - P) if pseudo else np.linalg.inv(np.eye(len(P)) - P + mu)
+    return (inverse[u] if row else inverse[:, u]), mu
+
+
+def _increments(pick=lambda h, Ph, here, there: h[there] - Ph[here], transposed=False, **wrong):
+    def function(P, states, u):
+        h, _ = _poisson(P, u, **wrong)
+        return pick(h, (P.T if transposed else P) @ h, states[:-1], states[1:])
+
+    return function
+
+
+def _uncentred(P, states, u):
+    return (states[:-1] == u) - _poisson(P, u)[1][u]
+
+
+_MARTINGALE_MISTAKES = {
+    "you took a row of the fundamental matrix where a column is needed.": _increments(row=True),
+    "the pseudo-inverse of I - P does not solve the equation for h: e_u alone is not in the range of I - P.": (
+        _increments(pseudo=True)
+    ),
+    "these are the changes of h along the walk; take away what was expected before the step, not h there.": (
+        _increments(lambda h, Ph, here, there: h[there] - h[here])
+    ),
+    "the expectation belongs to the state that is left, not to the one that is entered.": (
+        _increments(lambda h, Ph, here, there: h[there] - Ph[there])
+    ),
+    "these run against time: the step goes from S_{k-1} to S_k.": (
+        _increments(lambda h, Ph, here, there: h[here] - Ph[there])
+    ),
+    "these have the wrong sign.": _increments(lambda h, Ph, here, there: Ph[here] - h[there]),
+    "P h averages over successors; you used P transposed.": _increments(transposed=True),
+    "these are the summands of c(u) - n mu(u) itself; they are not centred given the past.": _uncentred,
+    "these are the values of h; take away what was expected before the step.": (
+        _increments(lambda h, Ph, here, there: h[there])
+    ),
+}
 
 
 # ----------------------------------------------------------------------------------- reweighted norm
@@ -118,46 +194,72 @@ def _increments(P, mu, states, u, row):
 
 def reweighted_norm(answer):
     """A function (scores (S, S) symmetric, weights (S,), P (S, S), gamma) -> gamma ||P||_nu."""
-    rng = np.random.default_rng(23)
-    for n_states in (3, 6):
-        X = 0.7 * rng.standard_normal((n_states, 3))
-        scores, weights = X @ X.T, rng.dirichlet(np.ones(n_states))
-        P, gamma = rng.dirichlet(np.ones(n_states), n_states), 0.8
-        given = float(numbers(call(answer, scores, weights, P, gamma), (), f"your norm for {n_states} states"))
-        normaliser = np.exp(scores) @ weights
-        right = _norm(weights * normaliser, P, gamma)
-        if abs(given - right) < 1e-9 * right:
-            continue
-        nu = weights * normaliser
-        mistakes = {
-            "this is the square of the norm.": right**2,
-            "this is gamma times the square of the norm of P; take the square root.": right**2 / gamma,
-            "this is gamma: the spectral radius of P is 1, but under nu it may stretch a vector.": gamma,
-            "the discount is missing.": right / gamma,
-            "you used the weights of the walk; the normaliser Z changes them.": _norm(weights, P, gamma),
-            "you used the normaliser alone; multiply it by the weights.": _norm(normaliser, P, gamma),
-            "you used the weights divided by the normaliser; multiply.": _norm(weights / normaliser, P, gamma),
-            "the square roots of nu are exchanged: nu belongs to the rows of P, and 1 / nu to its columns.": (
-                _norm(1 / nu, P, gamma)
-            ),
-            "the norm in L2(nu) takes square roots of nu.": gamma * np.linalg.norm(nu[:, None] * P / nu, 2),
-            "this is the Frobenius norm, which is larger: take the largest singular value.": (
-                gamma * np.linalg.norm(np.sqrt(nu)[:, None] * P / np.sqrt(nu))
-            ),
-            "this is the bound that Jensen's inequality gives; the norm itself is smaller.": (
-                gamma * np.sqrt((nu @ P / nu).max())
-            ),
-            "this is the bound on the square of the norm.": gamma**2 * (nu @ P / nu).max(),
-        }
-        for reason, wrong in mistakes.items():
-            expect(abs(given - wrong) > 1e-9 * abs(wrong), reason)
-        raise NotYet("start with Z = K w for the weights w, then nu = w Z, then the largest singular value.")
+    rng = generator("reweighted_norm")
+    cases = {}
+    for n_states, gamma in [(4, 0.8), (6, 0.95), (3, 0.0), (1, 0.5)]:
+        X = 0.8 * rng.standard_normal((n_states, 3))
+        weights, P = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
+        cases[f"for {n_states} states and gamma = {gamma}"] = X @ X.T, weights, P, gamma
+
+    def otherwise(arguments, found):
+        if found < _norm()(*arguments):
+            return f"some vector is stretched by more than your {float(found):.4g} says."
+        return f"no vector is stretched by as much as your {float(found):.4g} says."
+
+    judge_function(answer, _norm(), cases, _NORM_MISTAKES, otherwise, "your norm")
     return "The largest singular value of a small matrix decides."
 
 
-def _norm(nu, P, gamma):
-    root = np.sqrt(nu)
-    return gamma * np.linalg.norm(root[:, None] * P / root, 2)
+def _norm(nu=lambda w, z: w * z, of=lambda P, nu: _stretch(P, np.sqrt(nu)), final=lambda norm, gamma: gamma * norm):
+    """gamma ||P||_nu in three parts: the weights nu of the norm, the norm of P, and what becomes of it."""
+
+    def function(scores, weights, P, gamma):
+        return final(of(P, nu(weights, np.exp(scores) @ weights)), gamma)
+
+    return function
+
+
+def _stretch(P, root, order=2):
+    matrix = root[:, None] * P / root
+    return np.linalg.norm(matrix, order) if np.isfinite(matrix).all() else np.nan
+
+
+_NORM_MISTAKES = {
+    "this is the square of the norm.": _norm(final=lambda norm, gamma: (gamma * norm) ** 2),
+    "this is gamma times the square of the norm of P; take the square root.": _norm(
+        final=lambda norm, gamma: gamma * norm**2
+    ),
+    "this is gamma: the spectral radius of P is 1, but under nu it may stretch a vector.": _norm(
+        final=lambda norm, gamma: gamma
+    ),
+    "the discount is missing.": _norm(final=lambda norm, gamma: norm),
+    "you used the weights of the walk; the normaliser Z changes them.": _norm(lambda w, z: w),
+    "you used the normaliser alone; multiply it by the weights.": _norm(lambda w, z: z),
+    "you used the weights divided by the normaliser; multiply.": _norm(lambda w, z: w / z),
+    "you left nu out: this is the norm of P for equal weights.": _norm(of=lambda P, nu: np.linalg.norm(P, 2)),
+    "the square roots of nu are exchanged, or P is transposed: nu belongs to its rows, 1 / nu to its columns.": _norm(
+        of=lambda P, nu: _stretch(P, 1 / np.sqrt(nu))
+    ),
+    "the norm in L2(nu) takes square roots of nu.": _norm(of=lambda P, nu: _stretch(P, nu)),
+    "this is the Frobenius norm, which is larger: take the largest singular value.": _norm(
+        of=lambda P, nu: _stretch(P, np.sqrt(nu), "fro")
+    ),
+    "this is the largest sum of a column; take the largest singular value.": _norm(
+        of=lambda P, nu: _stretch(P, np.sqrt(nu), 1)
+    ),
+    "this is the largest sum of a row; take the largest singular value.": _norm(
+        of=lambda P, nu: _stretch(P, np.sqrt(nu), np.inf)
+    ),
+    "this is the bound that Jensen's inequality gives; the norm itself is smaller.": _norm(
+        of=lambda P, nu: np.sqrt((nu @ P / nu).max())
+    ),
+    "this is the bound on the square of the norm.": _norm(
+        of=lambda P, nu: (nu @ P / nu).max(), final=lambda norm, gamma: gamma**2 * norm
+    ),
+    "the normaliser sums exponentials of scores; yours sums the scores.": lambda scores, weights, P, gamma: (
+        gamma * _stretch(P, np.sqrt(weights * (scores @ weights)))
+    ),
+}
 
 
 # -------------------------------------------------------------------------------------------- scales
@@ -183,14 +285,35 @@ def _crossing(function, low, high):
 def scales(answer):
     """Two score scales of the three-state example: where the theorem stops, and where divergence begins."""
     answer = numbers(answer, (2,))
-    promised = _crossing(lambda scale: convergence.reweighted_norm(_three_states(scale), CYCLE, 0.9), 0.01, 1)
-    true = _crossing(_radius, 1, 4)
+    promised, true = _crossing(_nu_norm, 0.01, 1), _crossing(_radius, 1, 4)
     expect((answer > 0).all(), "both score scales should be positive.")
+    fits = np.abs(answer / [promised, true] - 1) <= 0.01
+    if fits.all():
+        return "Between the two, the iteration converges and no theorem of this chapter knows it."
     expect(answer[0] <= answer[1], "the first should be the smaller one: no theorem promises more than the truth.")
-    first, second = (np.abs(answer / [promised, true] - 1) <= 0.01).tolist()
-    expect(first, "at your first scale gamma ||P||_nu is not 1 yet, or no longer." + second * " The second is right.")
-    expect(second, f"the first is right. At your second scale the radius is {_radius(answer[1]):.3f}, not 1.")
-    return "Between the two, the iteration converges and no theorem of this chapter knows it."
+    name_mistake(
+        answer,
+        np.array([promised, true]),
+        {
+            "these multiply the features; scores then grow with the square.": np.sqrt([promised, true]),
+            "these multiply the scores of features that were scaled as well: too much by a square.": (
+                np.square([promised, true])
+            ),
+        },
+        tolerance=0.01,
+    )
+    expect(
+        fits[0],
+        f"at your first scale gamma ||P||_nu is {_nu_norm(answer[0]):.3f}, not 1."
+        + bool(fits[1]) * " The second is right.",
+    )
+    raise NotYet(f"the first is right. At your second scale the radius is {_radius(answer[1]):.3f}, not 1.")
+
+
+def _nu_norm(scale):
+    """gamma ||P||_nu of the three states at a score scale."""
+    scores = scale * UNEQUAL @ UNEQUAL.T
+    return 0.9 * _stretch(CYCLE, np.sqrt(EQUAL_SHARES * (np.exp(scores - scores.max()) @ EQUAL_SHARES)))
 
 
 # --------------------------------------------------------------------------------------- four states
@@ -202,11 +325,17 @@ def four_states(answer):
         isinstance(answer, (tuple, list)) and len(answer) == 3,
         "give a list of three things: four angles in degrees, a score scale, and a four by four matrix.",
     )
-    angles = np.deg2rad(numbers(answer[0], (4,), "your angles"))
+    angles = np.deg2rad(numbers(answer[0], (4,), "your angles").astype(np.float64))
     scale = float(numbers(answer[1], (), "your score scale"))
-    P = numbers(answer[2], (4, 4), "your transition matrix")
+    P = numbers(answer[2], (4, 4), "your transition matrix").astype(np.float64)
     expect(0 < scale <= 1e6, "your score scale should be positive and at most a million.")
-    expect((P >= 0).all() and np.allclose(P.sum(axis=1), 1, rtol=0, atol=1e-9), "rows of P should be probabilities.")
+    sums = P.sum(axis=1)
+    expect((P >= 0).all(), f"probabilities should not be negative; your smallest is {P.min():.3g}.")
+    expect(
+        np.allclose(sums, 1, rtol=0, atol=1e-6),  # rounding of float32; rows are divided by their sums below
+        f"rows of your matrix should sum to 1; they sum to {', '.join(f'{total:.7g}' for total in sums)}."
+        + (" Columns do: the matrix is transposed." if np.allclose(P.sum(axis=0), 1, rtol=0, atol=1e-6) else ""),
+    )
     expect(P[P > 0].min() >= 1e-12, "probabilities below 1e-12 are lost in rounding; use larger ones.")
     noise = 1e-6 * np.random.default_rng(27).standard_normal((4, 4))
     radius, perturbed = (_on_circle(angles, scale, P * (1 + change)) for change in (0, noise))
@@ -234,30 +363,60 @@ def _on_circle(angles, scale, P):
 
 def bug(answer):
     """A function J -> its spectral radius."""
-    rng = np.random.default_rng(29)
-    cases = [_iteration(scale) for scale in (2.0, 4.0, 8.0)]
-    cases += [np.array([[0.0, -2.0], [2.0, 0.0]]), np.diag([0.5, -1.5, 0.2])]
-    for _ in range(5):
+    rng = generator("bug")
+    cases = {f"for the three states at score scale {scale}": _iteration(scale) for scale in (2, 4, 8)}
+    cases["for a turn by 90 degrees that doubles"] = np.array([[0.0, -2.0], [2.0, 0.0]])
+    cases["for the diagonal matrix 0.5, -1.5, 0.2"] = np.diag([0.5, -1.5, 0.2])
+    cases["for the 1 by 1 matrix -0.8"] = np.array([[-0.8]])
+    for number in range(1, 6):
         process = mrp.boyan_chain(6, 0.9, rng)
         M = convergence.population_kernel(process, 1.5 * rng.standard_normal((6, 4)))
-        cases.append(convergence.iteration_matrix(M, process.transition, 0.9))
-    results = [float(numbers(call(answer, J), (), "your spectral radius")) for J in cases]
-    truth = np.array([np.abs(np.linalg.eigvals(J)).max() for J in cases])
-    wrong = np.abs(results - truth) > 5e-3 * truth
-    if not wrong.any():
+        cases[f"for random chain {number}"] = convergence.iteration_matrix(M, process.transition, 0.9)
+    found = {name: numbers(call(answer, J, where=f"{name},"), (), f"your radius {name}") for name, J in cases.items()}
+    truth = {name: np.abs(np.linalg.eigvals(J)).max() for name, J in cases.items()}
+    wrong = [name for name in cases if abs(found[name] / truth[name] - 1) > 5e-3]  # what many rounds of powers reach
+    if not wrong:
         return "It also sees eigenvalues that are complex, and those that the vector of ones does not."
     expect(
-        not np.allclose(results[:3], 0.9, atol=5e-3),
+        not all(abs(found[name] - 0.9) < 5e-3 for name in list(cases)[:3]),
         "on the three-state example it still reports 0.9 at every score scale.",
     )
-    rotating = np.array([np.iscomplex(np.linalg.eigvals(J)[np.abs(np.linalg.eigvals(J)).argmax()]) for J in cases])
-    expect(
-        wrong[~rotating].any(),
-        "right where the largest eigenvalue is real, wrong where it is one of a complex pair: there the growth changes "
-        "from round to round, and the real part is smaller than the modulus.",
+    name_mistake(
+        list(found.values()),
+        list(truth.values()),
+        {reason: [float(function(J)) for J in cases.values()] for reason, function in _RADIUS_MISTAKES.items()},
+        tolerance=5e-3,
     )
-    case = int(np.argmax(wrong))
-    raise NotYet(f"for one matrix your radius is {results[case]:.4f} and the largest modulus is {truth[case]:.4f}.")
+    rotating = [name for name, J in cases.items() if np.iscomplex(max(np.linalg.eigvals(J), key=abs))]
+    expect(
+        not set(wrong) <= set(rotating),
+        "right where the largest eigenvalue is real, wrong where it is one of a complex pair: there the growth changes "
+        "from round to round.",
+    )
+    name = wrong[0]
+    less = "less" if found[name] < truth[name] else "more"
+    raise NotYet(
+        f"{name} your radius is {found[name]:.4f}, {less} than the largest modulus of an eigenvalue."
+        + ("" if less == "more" else " Does your start vector have a part along its eigenvector?")
+    )
+
+
+_RADIUS_MISTAKES = {
+    "this is the largest real part of an eigenvalue; a negative or a complex one may have the larger modulus.": (
+        lambda J: np.linalg.eigvals(J).real.max()
+    ),
+    "this is the largest size of a real part; that of a complex eigenvalue is smaller than its modulus.": (
+        lambda J: np.abs(np.linalg.eigvals(J).real).max()
+    ),
+    "this is the infinity norm, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=1).max(),
+    "this is the largest sum of a column, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=0).max(),
+    "this is the largest singular value, which bounds the radius from above.": lambda J: np.linalg.norm(J, 2),
+    "this is the Frobenius norm, which bounds the radius from above.": np.linalg.norm,
+    "this is the radius of the symmetric part of J.": lambda J: np.abs(np.linalg.eigvalsh((J + J.T) / 2)).max(),
+    "this is the smallest modulus of an eigenvalue.": lambda J: np.abs(np.linalg.eigvals(J)).min(),
+    "this is the size of the trace.": lambda J: abs(np.trace(J)),
+    "this is the size of the determinant.": lambda J: abs(np.linalg.det(J)),
+}
 
 
 def _iteration(scale):

@@ -3,7 +3,21 @@
 import numpy as np
 
 from ictd import features, mrp, prompt, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import (
+    ROUNDED,
+    ROUNDING,
+    NotYet,
+    call,
+    close,
+    described,
+    distance,
+    expect,
+    generator,
+    judge,
+    judge_function,
+    name_mistake,
+    numbers,
+)
 from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
 
 
@@ -56,40 +70,48 @@ def by_hand(answer):
     right = _layer(Z, V, A, HAND_GAMMA)[-2:]
     if close(answer, right):
         return "Read down the columns of Z_1: the next three TD errors are already there."
+    expect(
+        not np.abs(answer - right).max() < 0.06,
+        "you are within rounding; write quarters as 0.25 and 0.75.",
+    )
     cold = _layer(prompt.build_prompt(x, HAND_REWARDS), V, A, HAND_GAMMA)[-2:]
     late = _layer(Z, V, A, HAND_GAMMA, weights=_late_mask)[-2:]
     uniform = _layer(Z, V, 0 * A, HAND_GAMMA)[-2:]
     mistakes = {
+        "both rows are 0.": 0 * right,
         "the rows are exchanged: the target memory stands above the value memory.": right[::-1],
         "these are the outputs of the heads; add them to Z_0.": right - Z[-2:],
         "these are the rows of Z_0.": Z[-2:],
         "you started from 0; here the memories hold v_0.": cold,
         "the query column got a weight: each column has three sources.": late,
         "all sources got the same weight; the own state counts double.": uniform,
+        "these are two layers; one is enough.": _layer(_layer(Z, V, A, HAND_GAMMA), V, A, HAND_GAMMA)[-2:],
     }
-    for reason, wrong in mistakes.items():
-        expect(not close(answer, wrong), reason)
-    expect(
-        not np.abs(answer - right).max() < 0.06,
-        "you are within rounding; write quarters as 0.25 and 0.75.",
-    )
-    value_fits = close(answer[1], value)
+    name_mistake(answer, right, mistakes, 0.006)
     start_of_advice = "the value row is right. "
     targets = {
         "In the target row the changes must move one column to the left.": old + HAND_GAMMA * change,
         "The changes of the target row moved to the right; column j needs that of column j + 1.": old
         + HAND_GAMMA * np.append(0, change[:-1]),
-        "The target row should change too.": old,
+        "The target row should change too; yours belongs to v_0.": old,
         "The target row is missing the discount.": old + np.append(change[1:], 0),
         "Nothing arrives in the last column of the target row: there is no column n + 1.": old
         + HAND_GAMMA * np.roll(change, -1),
         "The target row holds only what the head adds; add it to the old memory.": right[0] - old,
-        "In the target row you took the values of v_0.": HAND_GAMMA * np.append(start[1:], 0),
+        "In the target row the new values are not discounted.": np.append(value[1:], 0),
+        "The target row speaks of the column's own state.": HAND_GAMMA * value,
     }
-    for reason, wrong in targets.items():
-        expect(not (value_fits and close(answer[0], wrong)), start_of_advice + reason)
-    expect(not value_fits, start_of_advice + "Each target entry is gamma times the value of the next column.")
-    expect(not close(answer[1], change), "the second row holds only what the current-value head adds; add it to v_0.")
+    values = {
+        "the second row holds only what the current-value head adds; add it to v_0.": change,
+        "in the value row the query has not moved; it listens, too.": np.append(value[:-1], start[-1]),
+        "the value row forgets the target memory in the TD errors.": start
+        + (np.array([1, 0, -1]) @ Z[-3:]) @ attention_weights(Z, A),
+        "the value row forgets the value memory in the TD errors.": start + (Z[-3] + Z[-2]) @ attention_weights(Z, A),
+    }
+    if close(answer[1], value):
+        name_mistake(answer[0], right[0], {start_of_advice + reason: row for reason, row in targets.items()}, 0.006)
+        raise NotYet(start_of_advice + "Each target entry is gamma times the value of the next column.")
+    name_mistake(answer[1], value, values, 0.006)
     expect(not close(answer[0], right[0]), "the target row is right; look at the value row again.")
     raise NotYet(
         "write down the three TD errors first: in each of the columns 0, 1 and 2 of Z_0, reward plus target memory "
@@ -99,73 +121,131 @@ def by_hand(answer):
 
 # ----------------------------------------------------------------------------------------- attention
 
+_SIZES = [(3, 5), (2, 9), (1, 1), (4, 2), (1, 6)]  # of features and transitions; the first prompt is square
+
+
+def _cases(exercise, *more, sizes=_SIZES):
+    """For each setting Z, V, A and what else the function takes."""
+    return {
+        f"for Z of shape {(d + 3, n + 1)}": (*_random(generator("dual_head_layer", exercise, d, n), d, n), *more)
+        for d, n in sizes
+    }
+
+
+def _head(weights=attention_weights, turned=False, values=lambda V: V, factor=lambda Z: 1.0, residual=False):
+    """One head with something wrong in it; weights belong to all columns as sources."""
+
+    def function(Z, V, A):
+        output = values(V) @ Z @ weights(Z, A.T if turned else A) * factor(Z)
+        return Z + output if residual else output
+
+    return function
+
+
+def _unmasked(Z, A):
+    return softmax(Z.T @ A @ Z)
+
+
+def _masked_query(Z, A):
+    weights = _unmasked(Z, A)
+    weights[:, -1] = 0
+    return weights
+
+
+def _raw_scores(Z, A):
+    scores = Z.T @ A @ Z
+    scores[-1] = 0
+    return scores
+
+
+def _zero_score(Z, A):
+    scores = Z.T @ A @ Z
+    scores[-1] = 0
+    return softmax(scores)
+
+
+def _first_masked(Z, A):
+    scores = Z.T @ A @ Z
+    return np.vstack([np.zeros_like(scores[:1]), softmax(scores[1:])])
+
+
+def _row_maxima(Z, A):
+    """The largest score of each source taken away, instead of that of each query."""
+    scores = (Z.T @ A @ Z)[:-1]
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.vstack([weights / weights.sum(axis=0), np.zeros_like(weights[:1])])
+
+
+_WRONG_WEIGHTS = {
+    "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _wrong_axis,
+    "the last column still has a weight as a source: the mask does nothing.": _unmasked,
+    "you took the query's weight away after the softmax; then a column no longer sums to 1.": _late_mask,
+    "your mask hides the last column as a query; it must hide it as a source.": _masked_query,
+    "a score of 0 does not hide the query: e to the power 0 is 1.": _zero_score,
+    "your mask hides the first column; the query is the last.": _first_masked,
+    "you took the largest score of each row away; that changes the weights of a column.": _row_maxima,
+    "there is no softmax in it.": _raw_scores,
+    "you divided the scores by a square root; here such a factor is part of A.": lambda Z, A: attention_weights(
+        Z, A / np.sqrt(len(Z))
+    ),
+    "the scores do nothing: all sources have the same weight.": lambda Z, A: attention_weights(Z, 0 * A),
+    "large scores should get large weights; in yours it is the other way round.": lambda Z, A: attention_weights(Z, -A),
+}
+
+
+def _advice(arguments, found):
+    Z = arguments[0]
+    return (
+        "the output is off, and should be V times a weighted average of the source columns. Print your weights: does "
+        "each column sum to 1, with a 0 at the bottom?"
+        + (" (Here n = 1, so the only source has all the weight.)" if Z.shape[1] == 2 else "")
+    )
+
 
 def attention(answer):
     """A function (Z, V, A) -> V Z softmax(Z^T A Z + Mask)."""
-    for seed, (d, n) in enumerate([(3, 5), (1, 1), (2, 9)]):
-        Z, V, A = _random(np.random.default_rng(20 + seed), d, n)
-        result = numbers(call(answer, Z, V, A), Z.shape, f"your output for Z of shape {Z.shape}")
-        expect_attention(result, Z, V, A)
-    _expect_stable(answer, lambda Z, V, A: V @ Z @ attention_weights(Z, A))
+    mistakes = {reason: _head(weights) for reason, weights in _WRONG_WEIGHTS.items()}
+    mistakes |= {
+        "you added Z itself; the head's output comes without it.": _head(residual=True),
+        "A is transposed: the source stands on the left.": _head(turned=True),
+        "you divided by n; the softmax normalises already.": _head(factor=lambda Z: 1 / (Z.shape[1] - 1)),
+        "you divided by n + 1; the softmax normalises already.": _head(factor=lambda Z: 1 / Z.shape[1]),
+        "V is transposed.": _head(values=np.transpose),
+        "V does nothing.": _head(values=lambda V: np.eye(len(V))),
+        "the weights are transposed: rows are sources, columns are queries.": lambda Z, V, A: (
+            V @ Z @ attention_weights(Z, A).T
+        ),
+        "the output is 0.": lambda Z, V, A: 0 * Z,
+    }
+    judge_function(answer, _head(), _cases("attention"), mistakes, _advice, "your output")
+    _expect_stable(answer, _head())
     return "It also stands scores of 10,000."
 
 
 def _expect_stable(answer, right, *more):
     """Expect finite and right outputs at huge scores, also where the query's own score is by far the largest."""
-    Z, V, A = _random(np.random.default_rng(29), 2, 6)
+    Z, V, A = _random(generator("dual_head_layer", "stable"), 2, 6)
+    Z, V = Z.round(1), V.round(1)
     alone, same = np.hstack([Z[:, :-1], 100 * Z[:, -1:]]), np.eye(len(Z))
     loud = numbers(call(answer, alone, V, same, *more), Z.shape, "your output for a loud query", finite=False)
     expect(
-        np.isfinite(loud).all() and close(loud, right(alone, V, same, *more)),
+        distance(loud, right(alone, V, same, *more)) <= ROUNDING,
         "where the query's own score is far the largest, all other weights underflow and you divide 0 by 0: leave the "
         "query out before the softmax, in the maximum too.",
     )
-    large = numbers(call(answer, Z, V, 1e4 * A, *more), Z.shape, "your output at scores of 10,000", finite=False)
+    large = 1e4 * np.round(4 * A) / 4
+    found = numbers(call(answer, Z, V, large, *more), Z.shape, "your output at scores of 10,000", finite=False)
     expect(
-        np.isfinite(large).all(),
+        np.isfinite(found).all(),
         "at scores of 10,000 the exponentials overflow: take the largest score of each column away first.",
     )
     expect(
-        close(large, right(Z, V, 1e4 * A, *more)),
+        distance(found, right(Z, V, large, *more)) <= ROUNDING,
         "at scores of 10,000 your output is off. Take the largest score among the sources of a column away, not "
         "another number.",
     )
-
-
-def expect_attention(result, Z, V, A):
-    """Expect the output of one head; name the mistake otherwise."""
-    right, n, scores = V @ Z @ attention_weights(Z, A), Z.shape[1] - 1, Z.T @ A @ Z
-    if close(result, right):
-        return
-    masked_query = np.hstack([softmax(scores[:, :-1]), np.zeros((n + 1, 1))])
-    mistakes = {
-        "you added Z itself; the head's output comes without it.": right + Z,
-        "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": V
-        @ Z
-        @ _wrong_axis(Z, A),
-        "the last column still has a weight as a source: the mask does nothing.": V @ Z @ softmax(scores),
-        "you took the query's weight away after the softmax; then a column no longer sums to 1.": V
-        @ Z
-        @ _late_mask(Z, A),
-        "your mask hides the last column as a query; it must hide it as a source.": V @ Z @ masked_query,
-        "A is transposed: the source stands on the left.": V @ Z @ attention_weights(Z, A.T),
-        "you divided by n; the softmax normalises already.": right / max(n, 2) if n == 1 else right / n,
-        "you divided by n + 1; the softmax normalises already.": right / (n + 1),
-        "V is transposed.": V.T @ Z @ attention_weights(Z, A),
-        "V does nothing.": Z @ attention_weights(Z, A),
-        "the weights are transposed: rows are sources, columns are queries.": V @ Z @ attention_weights(Z, A).T,
-        "there is no softmax in it.": V @ Z[:, :-1] @ scores[:-1],
-        "you divided the scores by a square root; here such a factor is part of A.": V
-        @ Z
-        @ attention_weights(Z, A / np.sqrt(len(Z))),
-    }
-    for reason, wrong in mistakes.items():
-        expect(not close(result, wrong), reason)
-    raise NotYet(
-        f"for Z of shape {Z.shape} the first column of your output is off by {np.abs(result - right)[:, 0].max():.2g} "
-        "and should be V times a weighted average of the source columns. Print your weights: does each column sum to 1, "
-        "with a 0 at the bottom?"
-    )
+    for result, arguments in ((loud, (alone, V, same)), (found, (Z, V, large))):
+        expect(close(result, right(*arguments, *more)), "your output is " + ROUNDED)
 
 
 # --------------------------------------------------------------------------------------------- layer
@@ -173,91 +253,160 @@ def expect_attention(result, Z, V, A):
 
 def layer(answer):
     """A function (Z, V, A, gamma) -> the next Z of a dual-head layer."""
-    for seed, (d, n, gamma) in enumerate([(3, 5, 0.8), (1, 1, 0.5), (2, 9, 0.0), (2, 9, 0.95)]):
-        Z, V, A = _random(np.random.default_rng(40 + seed), d, n)
-        result = numbers(call(answer, Z, V, A, gamma), Z.shape, f"your output for Z of shape {Z.shape}")
-        right, weights = _layer(Z, V, A, gamma), attention_weights(Z, A)
-        if close(result, right):
-            continue
-        current, target = V @ Z @ weights, _target_matrix(V, gamma) @ Z @ weights
-        moved = Z + current
-        rewritten = moved.copy()
-        rewritten[-2] = gamma * np.append(moved[-1, 1:], 0)
-        mistakes = {
-            "you left out Z itself; the heads only say what to add.": right - Z,
-            "the target head is missing.": moved,
-            "the target head's output is not shifted.": moved + target,
-            "the target head's output moves to the right; column j needs that of column j + 1.": moved
-            + np.pad(target[:, :-1], ((0, 0), (1, 0))),
-            "your shift wraps around: what leaves column 0 must not come back in column n.": moved
-            + np.roll(target, -1, axis=1),
-            "the discount is missing in the target head.": moved + _shift(_target_matrix(V, 1.0) @ Z @ weights),
-            "your target head uses gamma V itself; it needs gamma times row d+3 of V, moved to row d+2.": moved
-            + gamma * _shift(current),
-            "your target head reads the output of the current-value head; both heads read the same Z.": moved
-            + _shift(_target_matrix(V, gamma) @ moved @ attention_weights(moved, A)),
-            "you rewrite the target row; the layer only adds to it.": rewritten,
-            "the current-value head's output is shifted too.": Z + _shift(current) + _shift(target),
-            "A is transposed: the source stands on the left.": _layer(Z, V, A.T, gamma),
-            "your softmax runs along the wrong axis.": _layer(Z, V, A, gamma, weights=_wrong_axis),
-            "you took the query's weight away after the softmax.": _layer(Z, V, A, gamma, weights=_late_mask),
-            "your first head adds its row d+3 only; V is arbitrary here, so add all its rows.": Z
-            + np.vstack([np.zeros_like(current[:-1]), current[-1:]])
-            + _shift(target),
-            "the last column still has a weight as a source.": _layer(
-                Z, V, A, gamma, weights=lambda Z, A: softmax(Z.T @ A @ Z)
-            ),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(result, wrong), reason)
-        off = np.abs(result - right).max(axis=1) > 1e-9
+    cases = {}
+    for gamma, (setting, arguments) in zip((0.8, 0.95, 0.5, 0.6, 0.0), _cases("layer").items()):
+        cases[f"{setting} and gamma = {gamma}"] = *arguments, gamma
+
+    def heads(Z, V, A, gamma):
+        """What the current-value head writes, and the target head before its shift."""
+        weights = attention_weights(Z, A)
+        return V @ Z @ weights, _target_matrix(V, gamma) @ Z @ weights
+
+    def joined(make):
+        """A layer that makes something else of Z and the two outputs."""
+        return lambda Z, V, A, gamma: make(Z, *heads(Z, V, A, gamma))
+
+    def in_turn(Z, V, A, gamma):
+        moved = Z + heads(Z, V, A, gamma)[0]
+        return moved + _shift(heads(moved, V, A, gamma)[1])
+
+    def rewritten(Z, V, A, gamma):
+        moved = Z + heads(Z, V, A, gamma)[0]
+        moved[-2] = gamma * np.append(moved[-1, 1:], 0)
+        return moved
+
+    def only_value_row(Z, current, target):
+        return Z + np.vstack([np.zeros_like(current[:-1]), current[-1:]]) + _shift(target)
+
+    mistakes = {reason: _with_weights(weights) for reason, weights in _WRONG_WEIGHTS.items()}
+    mistakes |= {
+        "you left out Z itself; the heads only say what to add.": joined(lambda Z, one, two: one + _shift(two)),
+        "nothing has changed: the output is Z.": lambda Z, V, A, gamma: Z,
+        "the target head is missing.": joined(lambda Z, one, two: Z + one),
+        "the current-value head is missing.": joined(lambda Z, one, two: Z + _shift(two)),
+        "the target head's output is not shifted.": joined(lambda Z, one, two: Z + one + two),
+        "the target head's output moves to the right; column j needs that of column j + 1.": joined(
+            lambda Z, one, two: Z + one + np.pad(two[:, :-1], ((0, 0), (1, 0)))
+        ),
+        "your shift wraps around: what leaves column 0 must not come back in column n.": joined(
+            lambda Z, one, two: Z + one + np.roll(two, -1, axis=1)
+        ),
+        "the last column keeps its share; nothing arrives there after the shift.": joined(
+            lambda Z, one, two: Z + one + np.hstack([two[:, 1:], two[:, -1:]])
+        ),
+        "the discount is missing in the target head.": lambda Z, V, A, gamma: (
+            Z + heads(Z, V, A, gamma)[0] + _shift(heads(Z, V, A, 1.0)[1])
+        ),
+        "the discount is in the target head twice.": lambda Z, V, A, gamma: (
+            Z + heads(Z, V, A, gamma)[0] + _shift(heads(Z, V, A, gamma**2)[1])
+        ),
+        "your target head uses gamma V itself; it needs gamma times row d+3 of V, moved to row d+2.": (
+            lambda Z, V, A, gamma: Z + heads(Z, V, A, gamma)[0] + gamma * _shift(heads(Z, V, A, gamma)[0])
+        ),
+        "your target head reads the output of the current-value head; both heads read the same Z.": in_turn,
+        "you rewrite the target row; the layer only adds to it.": rewritten,
+        "the current-value head's output is shifted too.": joined(lambda Z, one, two: Z + _shift(one) + _shift(two)),
+        "A is transposed: the source stands on the left.": lambda Z, V, A, gamma: _layer(Z, V, A.T, gamma),
+        "V is transposed.": lambda Z, V, A, gamma: _layer(Z, V.T, A, gamma),
+        "you divided by n; the softmax normalises already.": _with_weights(
+            lambda Z, A: attention_weights(Z, A) / (Z.shape[1] - 1)
+        ),
+        "your first head adds its row d+3 only; V is arbitrary here, so add all its rows.": joined(only_value_row),
+        "you use the constructed V; V is arbitrary here.": lambda Z, V, A, gamma: _layer(
+            Z, constructed_matrices(len(Z) - 3)[0], A, gamma
+        ),
+    }
+
+    def otherwise(arguments, found):
+        off = np.abs(found - _layer(*arguments)).max(axis=1) > ROUNDING
         if off.sum() == 1 and off[-2]:
-            raise NotYet("only row d+2 is off: look at the target head and its shift.")
-        expect(off[-2] or not off.any(), "row d+2 is right, others are off: look at the current-value head.")
-        raise NotYet("start with one head and Z: does V Z times the weights have the shape of Z? Then add the second.")
+            return "only row d+2 is off: look at the target head and its shift."
+        if not off[-2]:
+            return "row d+2 is right, others are off: look at the current-value head."
+        return (
+            "several rows are off. Start with one head and Z: does V Z times the weights have the shape of Z? Then add "
+            "the second."
+        )
+
+    judge_function(answer, _layer, cases, mistakes, otherwise, "your output")
     _expect_stable(answer, _layer, 0.8)
     return "Run it L times on a prompt, and you have L steps of weighted softmax TD."
+
+
+def _with_weights(weights):
+    """The layer with other weights in both heads."""
+    return lambda Z, V, A, gamma: _layer(Z, V, A, gamma, weights=weights)
 
 
 # -------------------------------------------------------------------------------------------- scores
 
 
+def _looking(keep=lambda d, feature: np.arange(d) != feature, factor=lambda scale: scale, memories=0.0):
+    """The matrix A that keeps some features."""
+
+    def function(d, feature, scale):
+        kept = factor(scale) * keep(d, feature).astype(float)
+        return np.diag(np.append(kept, np.full(3, memories)))
+
+    return function
+
+
 def ignoring(answer):
     """A function (d, feature, scale) -> A whose weights ignore one feature and have a score scale."""
-    rng = np.random.default_rng(60)
-    for d, feature, scale in [(4, 1, 2.5), (2, 0, 0.5), (5, 4, 1.0)]:
-        A = numbers(call(answer, d, feature, scale), (d + 3, d + 3), f"your A for d = {d}")
-        Z = rng.normal(size=(d + 3, 9))
+    cases, found = [], []
+    for d, feature, scale in [(4, 1, 2.5), (2, 0, 0.5), (5, 4, 1.0), (3, 2, 0.25), (1, 0, 2.0)]:
         setting = f"for d = {d}, feature = {feature} and scale = {scale}"
+        A = numbers(call(answer, d, feature, scale, where=setting), (d + 3, d + 3), f"{setting} your A")
+        Z = generator("dual_head_layer.ignoring", d).normal(size=(d + 3, 9))
+        found.append(_weights(Z, A))
+        cases.append((setting, Z, A, (d, feature, scale)))
 
-        def scores(keep, factor):
-            return factor * (Z[:d].T * keep) @ Z[:d]
+    def every(d, feature):
+        return np.ones(d)
 
-        keep = np.arange(d) != feature
-        result, right = softmax((Z.T @ A @ Z)[:-1]), softmax(scores(keep, scale)[:-1])
-        if close(result, right):
-            continue
+    mistakes = {
+        "the scale does nothing.": _looking(factor=lambda scale: 1.0),
+        "the feature still counts.": _looking(every),
+        "the feature still counts, and the scale does nothing.": _looking(every, lambda scale: 1.0),
+        "you kept the one feature that should be ignored.": _looking(lambda d, feature: np.arange(d) == feature),
+        "the scale enters squared.": _looking(factor=np.square),
+        "the scale enters as a square root.": _looking(factor=np.sqrt),
+        "scores should be multiplied by the scale, not divided.": _looking(factor=lambda scale: 1 / scale),
+        "the scores have the wrong sign.": _looking(factor=lambda scale: -scale),
+        "features are numbered from 0.": _looking(lambda d, feature: np.arange(d) != feature - 1),
+        "you counted the features from the last one.": _looking(lambda d, feature: np.arange(d)[::-1] != feature),
+        "your scores are all equal.": _looking(lambda d, feature: np.zeros(d)),
+        "scores come from products of different features; an inner product multiplies each feature with itself.": (
+            lambda d, feature, scale: np.pad(
+                scale * np.outer(np.arange(d) != feature, np.arange(d) != feature), (0, 3)
+            ).astype(float)
+        ),
+    }
+
+    def otherwise(case, result):
+        setting, Z, A, (d, feature, _) = case
+        rng = generator("dual_head_layer.ignoring", setting)
         changed = Z.copy()
         changed[d:] += rng.normal(size=(3, 9))
-        expect(
-            close(softmax((changed.T @ A @ changed)[:-1]), result),
-            f"{setting} the weights change with the rewards or the memories; A may read features only.",
-        )
-        mistakes = {
-            "the scale does nothing.": scores(keep, 1),
-            "the feature still counts.": scores(np.ones(d), scale),
-            "the feature still counts, and the scale does nothing.": scores(np.ones(d), 1),
-            "you kept the one feature that should be ignored.": scores(~keep, scale),
-            "the scale enters squared.": scores(keep, scale**2),
-            "features are numbered from 0.": scores(np.arange(d) != feature - 1, scale),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(result, softmax(wrong[:-1])), f"{setting} {reason}")
+        if not close(_weights(changed, A), result):
+            return f"{setting} the weights change with the rewards or the memories; A may read features only."
         changed = Z.copy()
         changed[feature] += rng.normal(size=9)
-        ignores = close(softmax((changed.T @ A @ changed)[:-1]), result)
-        expect(ignores, f"{setting} the weights still change with that feature.")
-        raise NotYet(f"{setting} the feature is ignored, but the other scores are not the scaled inner product.")
+        if not close(_weights(changed, A), result):
+            return f"{setting} the weights still change with that feature."
+        return f"{setting} the feature is ignored, but the other scores are not the scaled inner product."
+
+    judge(
+        found,
+        cases,
+        lambda case: _weights(case[1], _looking()(*case[3])),
+        {why: lambda case, wrong=wrong: _weights(case[1], wrong(*case[3])) for why, wrong in mistakes.items()},
+        otherwise,
+    )
+
+
+def _weights(Z, A):
+    return softmax((Z.T @ A @ Z)[:-1])
 
 
 # --------------------------------------------------------------------------------------- mean reward
@@ -265,47 +414,75 @@ def ignoring(answer):
 
 def _pair(answer, d, *arguments):
     pair = call(answer, d, *arguments)
+    two = isinstance(pair, (tuple, list)) or (isinstance(pair, np.ndarray) and pair.ndim == 3)
     expect(
-        isinstance(pair, (tuple, list)) or (isinstance(pair, np.ndarray) and pair.ndim == 3),
-        "your function should return two matrices, V and A.",
-    )
-    expect(
-        len(pair) == 2,
-        "your function should return two matrices, V and A.",
+        two and len(pair) == 2,
+        "your function should return two matrices, V and A"
+        + (f"; it returned {len(pair)}." if two else f"; it returned {described(pair)}."),
     )
     return [numbers(M, (d + 3, d + 3), f"your {name} for d = {d}") for name, M in zip("VA", pair)]
 
 
 def mean_reward(answer):
     """A function d -> (V, A): the head writes the mean reward into row d+3 of every column."""
-    rng = np.random.default_rng(70)
-    for d, n in [(2, 5), (1, 1), (4, 12)]:
+    cases, found = [], []
+    for d, n in [(2, 5), (4, 12), (3, 2), (1, 1)]:
         V, A = _pair(answer, d)
-        Z = rng.normal(size=(d + 3, n + 1))
+        Z = generator("dual_head_layer.mean_reward", d).normal(size=(d + 3, n + 1))
         Z[d, -1] = 0
-        output, mean = V @ Z @ attention_weights(Z, A), Z[d, :-1].mean()
-        right = np.zeros_like(Z)
-        right[-1] = mean
-        if close(output, right):
-            continue
-        setting = f"on a prompt with d = {d} and n = {n}"
-        expect(
-            np.ptp(output, axis=1).max() < 1e-9,
-            f"{setting} the columns of the output differ: their weights are not all the same.",
-        )
-        expect(
-            not close(output, np.eye(d + 3)[:, [d]] * mean * np.ones(n + 1)),
-            f"{setting} the mean is in row d+1; it belongs in row d+3.",
-        )
-        expect(close(output[:-1], 0 * output[:-1]), f"{setting} rows above d+3 are not 0: V writes too much.")
+        found.append(V @ Z @ attention_weights(Z, A))
+        cases.append((f"on a prompt with d = {d} and n = {n}", Z, V, A))
+
+    def written(row, make):
+        """An output whose only entries stand in one row."""
+
+        def output(case):
+            Z = case[1]
+            result = np.zeros_like(Z)
+            result[row] = make(Z[-3, :-1], Z)
+            return result
+
+        return output
+
+    def mean(rewards, Z):
+        return rewards.mean()
+
+    mistakes = {
+        "the output is 0.": written(-1, lambda rewards, Z: 0.0),
+        "the mean is in row d+1; it belongs in row d+3.": written(-3, mean),
+        "the mean is in row d+2; it belongs in row d+3.": written(-2, mean),
+        "the mean is in row 1; it belongs in row d+3.": written(0, mean),
+        "the sign is wrong.": written(-1, lambda rewards, Z: -rewards.mean()),
+        "this is the mean TD error; a mean reward reads row d+1 only.": written(
+            -1, lambda rewards, Z: (Z[-3] + Z[-2] - Z[-1])[:-1].mean()
+        ),
+        "this is the mean of the last feature; rewards stand in row d+1.": written(-1, lambda r, Z: Z[-4, :-1].mean()),
+        "this is the mean of the target memory; rewards stand in row d+1.": written(-1, lambda r, Z: Z[-2, :-1].mean()),
+        "this is the mean of the value memory; rewards stand in row d+1.": written(-1, lambda r, Z: Z[-1, :-1].mean()),
+        "the weights come from inner products of features; here they have to be equal.": written(
+            -1, lambda rewards, Z: rewards @ attention_weights(Z, constructed_matrices(len(Z) - 3)[1])[:-1]
+        ),
+    }
+
+    def otherwise(case, output):
+        setting, Z, V, A = case
+        d = len(Z) - 3
+        if np.ptp(output, axis=1).max() > ROUNDING:
+            return f"{setting} the columns of the output differ: their weights are not all the same."
+        if not close(output[:-1], 0 * output[:-1]):
+            return f"{setting} rows above d+3 are not 0: V writes too much."
         changed = Z.copy()
         changed[d + 1 :] += 1
-        expect(
-            close(V @ changed @ attention_weights(changed, A), output),
-            f"{setting} the result changes with the memories; a mean reward reads row d+1 only.",
-        )
-        expect(not close(output, -right), f"{setting} the sign is wrong.")
-        raise NotYet(f"{setting} row d+3 holds {output[-1, 0]:.3g}; the mean of the {n} rewards is {mean:.3g}.")
+        if not close(V @ changed @ attention_weights(changed, A), output):
+            return f"{setting} the result changes with the memories; a mean reward reads row d+1 only."
+        changed = Z.copy()
+        changed[:d] += 1
+        if not close(V @ changed @ attention_weights(changed, A), output):
+            return f"{setting} the result changes with the features; a mean reward reads row d+1 only."
+        n = Z.shape[1] - 1
+        return f"{setting} row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
+
+    judge(found, cases, written(-1, mean), mistakes, otherwise)
     return "A head without scores is an average."
 
 
@@ -347,43 +524,82 @@ def first_layer(answer):
 
 def fading(answer):
     """A mended `suspect_head(Z, V, A)`."""
-    for seed, (d, n) in enumerate([(3, 5), (2, 9)]):
-        Z, V, A = _random(np.random.default_rng(80 + seed), d, n)
-        result = numbers(call(answer, Z, V, A), Z.shape, f"your output for Z of shape {Z.shape}")
-        right = V @ Z @ attention_weights(Z, A)
-        expect(
-            not close(result, V @ Z @ _late_mask(Z, A)),
-            "nothing has changed: the weights of a column still sum to less than 1.",
-        )
-        expect(not close(result, V @ Z @ softmax(Z.T @ A @ Z)), "now the query has a weight as a source again.")
-        expect(close(result, right), "the symptom may be gone, but this is another head. Change as little as you can.")
-    _expect_stable(answer, lambda Z, V, A: V @ Z @ attention_weights(Z, A))
+    mistakes = {reason: _head(weights) for reason, weights in _WRONG_WEIGHTS.items() if weights is not _late_mask}
+    del mistakes["the last column still has a weight as a source: the mask does nothing."]
+    mistakes |= {
+        "nothing has changed: the weights of a column still sum to less than 1.": _head(_late_mask),
+        "now the query has a weight as a source again.": _head(_unmasked),
+        "A is transposed now; it was right before.": _head(turned=True),
+        "you added Z itself; the head's output comes without it.": _head(residual=True),
+        "you rescale all columns by one number; the weights of each column should sum to 1.": _head(
+            lambda Z, A: _late_mask(Z, A) / _late_mask(Z, A).sum(axis=0).mean()
+        ),
+        "you divide by n; the softmax normalises already.": _head(factor=lambda Z: 1 / (Z.shape[1] - 1)),
+        "you made the weights of each row, that of one source, sum to 1; those of each column should.": _head(
+            lambda Z, A: _late_mask(Z, A) / np.maximum(_late_mask(Z, A).sum(axis=1, keepdims=True), 1e-300)
+        ),
+        "the output is 0.": lambda Z, V, A: 0 * Z,
+    }
+
+    def otherwise(arguments, found):
+        return "the symptom may be gone, but this is another head. Change as little as you can."
+
+    judge_function(answer, _head(), _cases("fading"), mistakes, otherwise, "your output")
+    _expect_stable(answer, _head())
     return "The weights of every column sum to 1 again, and the query has none of them."
+
+
+def _second(move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, turned=False):
+    """One layer with the constructed V; ``move`` is the shift of the changes of the values."""
+
+    def function(Z, A, gamma):
+        V, _ = constructed_matrices(len(Z) - 3)
+        change = (V @ Z @ attention_weights(Z, A.T if turned else A))[-1]
+        new = Z.copy()
+        new[-1] += change
+        new[-2] = (0 if overwrite else Z[-2]) + discount(gamma) * move(change)
+        return new
+
+    return function
 
 
 def second_layer(answer):
     """A mended `suspect_layer(Z, A, gamma)` with the constructed V, alpha = 1."""
-    rng, gamma = np.random.default_rng(90), 0.8
-    x, rewards = rng.normal(size=(7, 2)), rng.normal(size=6)
-    V, A = constructed_matrices(2)
-    Z = right = prompt.build_prompt(x, rewards)
-    for number in range(1, 5):
-        before = Z
-        Z = numbers(call(answer, Z, A, gamma), right.shape, f"your output of layer {number}")
-        right = _layer(right, V, A, gamma)
-        if close(Z, right):
-            continue
-        change = Z[-1] - before[-1]
-        expect(close(Z[:-2], right[:-2]), f"layer {number} changes features or rewards; both must stay.")
-        expect(close(Z[-1], right[-1]), f"the values are off after layer {number}.")
-        mistakes = {
-            "the changes still move to the right.": np.append(0, change[:-1]),
-            "the changes no longer move at all.": change,
-            "your shift wraps around: nothing may arrive in the last column.": np.roll(change, -1),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(Z[-2], before[-2] + gamma * wrong), f"in the target memory {reason}")
-        raise NotYet(f"the values of layer {number} are right, but its target memory is not what the next layer needs.")
+    cases = {}
+    for n, d, gamma in [(6, 2, 0.8), (5, 3, 0.95), (4, 1, 0.5), (1, 2, 0.7), (3, 2, 0.0)]:
+        rng = generator("dual_head_layer.second_layer", n, d)
+        A = np.zeros((d + 3, d + 3))
+        A[:d, :d] = rng.normal(size=(d, d))
+        Z = prompt.build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n))
+        for number in range(1, 5):
+            cases[f"with n = {n}, d = {d} and gamma = {gamma}, in layer {number},"] = Z, A, gamma
+            Z = _second()(Z, A, gamma)
+    mistakes = {
+        "in the target memory the changes still move to the right.": _second(lambda c: np.append(0, c[:-1])),
+        "in the target memory the changes no longer move at all.": _second(lambda c: c),
+        "in the target memory your shift wraps around: nothing may arrive in the last column.": _second(
+            lambda c: np.roll(c, -1)
+        ),
+        "in the target memory the last column keeps its own change; nothing may arrive there.": _second(
+            lambda c: np.append(c[1:], c[-1])
+        ),
+        "the target memory does not change any more.": _second(lambda c: 0 * c),
+        "in the target memory the discount is missing.": _second(discount=lambda gamma: 1.0),
+        "the target memory holds the last change alone; add it to the old memory.": _second(overwrite=True),
+        "in the target memory the changes have moved two columns.": _second(lambda c: np.append(c[2:], [0, 0])[: len(c)]),
+        "A is transposed now; it was right before.": _second(turned=True),
+        "nothing has changed: the output is Z.": lambda Z, A, gamma: Z,
+    }
+
+    def otherwise(arguments, found):
+        right = _second()(*arguments)
+        if not close(found[:-2], right[:-2], ROUNDING):
+            return "features or rewards change; both must stay."
+        if not close(found[-1], right[-1], ROUNDING):
+            return "the values are off."
+        return "the values are right, but the target memory is not what the next layer needs."
+
+    judge_function(answer, _second(), cases, mistakes, otherwise, "your output")
     return "Four layers agree with four steps. (A layer that overwrites the target memory would pass here, too.)"
 
 

@@ -2,8 +2,19 @@
 
 import numpy as np
 
-from ictd import mrp, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd import mrp
+from ictd.exercises._checking import (
+    NotYet,
+    close,
+    described,
+    expect,
+    generator,
+    judge_function,
+    listed,
+    name_mistake,
+    numbers,
+)
+from ictd.exercises._walks import walks
 
 
 def circle(answer):
@@ -14,165 +25,260 @@ def circle(answer):
     right = mrp.MRP(transition, reward, gamma).value()
     if close(answer, right):
         return
+    expect(np.abs(answer - right).max() >= 0.06, "you are within rounding; give exact fractions.")
     mistakes = {
+        "all your values are 0.": 0 * reward,
         "these are the rewards; a value also counts what comes later.": reward,
+        "these are the rewards and one step more; the walk goes on.": reward + gamma * transition @ reward,
         "this is the other direction; here A is followed by C.": mrp.MRP(transition.T, reward, gamma).value(),
         "you paid the reward for entering a state; it is paid for leaving.": transition @ right,
         "this is for a discount of 1/2.": mrp.MRP(transition, reward, 1 / 2).value(),
+        "this is the circle of the text, and its rewards.": np.array([48, 40, 80]) / 7,
+        "leaving C costs 6; you let it pay 6.": mrp.MRP(transition, np.abs(reward), gamma).value(),
+        "the rewards of B and C are exchanged.": mrp.MRP(transition, reward[[0, 2, 1]], gamma).value(),
     }
-    for reason, wrong in mistakes.items():
-        expect(not close(answer, wrong), reason)
     orders = {"A, C, B": [0, 2, 1], "C, B, A": [2, 1, 0], "B, A, C": [1, 0, 2]}
-    for name, order in orders.items():
-        expect(not close(answer, right[order]), f"the numbers are right, but in the order {name}.")
-    expect(np.abs(answer - right).max() >= 0.01, "you are within rounding; give exact fractions.")
-    fits = np.abs(answer - reward - gamma * transition @ answer) < 1e-9
-    expect(
-        not fits.any(),
-        f"your numbers fit the equation of {' and '.join(np.array(list('ABC'))[fits])}, but not all three.",
-    )
+    mistakes |= {f"the numbers are right, but in the order {name}.": right[order] for name, order in orders.items()}
+    name_mistake(answer, right, mistakes, 0.006)
+    fits = np.abs(answer - reward - gamma * transition @ answer) < 1e-4
+    if fits.any():
+        raise NotYet(f"your numbers fit the equation of {listed(np.array(list('ABC'))[fits])}, but not all three.")
     raise NotYet("write one equation for each state: its reward plus the discounted value of the next state.")
 
 
-def _passes(walk, gamma, step_size, n_passes, change):
-    """Repeat a pass; ``change(sources, td_errors)`` says how each state moves."""
-    values = np.zeros(5)
-    sources, successors = walk.states[:-1], walk.states[1:]
-    for _ in range(n_passes):
-        values = values + step_size * change(sources, walk.rewards + gamma * values[successors] - values[sources])
-    return values
+# ---------------------------------------------------------------------------------------------- batch TD
 
 
-def _sum(sources, td_errors):
-    return np.bincount(sources, weights=td_errors, minlength=5)
+def _batch(move, successor_weight=1.0, new_values=False):
+    """A batch TD function whose states move by ``step_size * move(values to add up, walk)``."""
+
+    def function(states, rewards, gamma, n_states, step_size, n_passes):
+        values, counts = np.zeros(n_states), np.bincount(states[:-1], minlength=n_states)
+        for _ in range(n_passes):
+            if new_values:  # one transition after the other, each with the newest values
+                for s, reward, successor in zip(states, rewards, states[1:]):
+                    error = reward + gamma * values[successor] - values[s]
+                    values[s] += step_size * error / (counts[s] if move is _mean else 1)
+            else:
+                errors = rewards + successor_weight * gamma * values[states[1:]] - values[states[:-1]]
+                values = values + step_size * move(states, errors, n_states)
+        return values
+
+    return function
 
 
-def _mean(sources, td_errors):
-    return _sum(sources, td_errors) / np.maximum(np.bincount(sources, minlength=5), 1)
+def _sum(states, errors, n_states):
+    return np.bincount(states[:-1], weights=errors, minlength=n_states)
 
 
-def _last(sources, td_errors):
-    change = np.zeros(5)
-    change[sources] = td_errors  # of several visits only the last counts
+def _over(counts):
+    return lambda states, errors, n_states: _sum(states, errors, n_states) / np.maximum(
+        np.bincount(counts(states), minlength=n_states), 1
+    )
+
+
+_mean = _over(lambda states: states[:-1])
+
+
+def _last(states, errors, n_states):
+    change = np.zeros(n_states)
+    change[states[:-1]] = errors  # of several visits only the last counts
     return change
 
 
-def _last_share(sources, td_errors):
-    return _last(sources, td_errors) / np.maximum(np.bincount(sources, minlength=5), 1)
+def _last_share(states, errors, n_states):
+    return _last(states, errors, n_states) / np.maximum(np.bincount(states[:-1], minlength=n_states), 1)
 
 
-def _share_of_walk(sources, td_errors):
-    return _sum(sources, td_errors) / sources.size
+def _entered(states, errors, n_states):
+    sums = np.bincount(states[1:], weights=errors, minlength=n_states)
+    return sums / np.maximum(np.bincount(states[1:], minlength=n_states), 1)
 
 
-def _sweep(walk, gamma, step_size, n_passes):
-    """One transition after the other, each with the newest values."""
-    values, counts = np.zeros(5), np.bincount(walk.states[:-1], minlength=5)
-    for _ in range(n_passes):
-        for s, reward, successor in zip(walk.states, walk.rewards, walk.states[1:]):
-            values[s] += step_size * (reward + gamma * values[successor] - values[s]) / counts[s]
-    return values
+def _with_end(states, errors, n_states):
+    """The end of the walk as one more transition, with reward and target 0."""
+    counts = np.bincount(states, minlength=n_states)
+    return _sum(states, errors, n_states) / np.maximum(counts, 1)
+
+
+def _left(states, n_states):
+    return np.isin(np.arange(n_states), states[:-1])
 
 
 def batch_td(answer):
     """A function (states, rewards, gamma, n_states, step_size, n_passes) -> values."""
-    rng, gamma = np.random.default_rng(3), 0.8
-    process = mrp.boyan_chain(5, gamma, rng)
+    right = _batch(_mean)
+
+    def fixed(change):
+        """The right function with other numbers of steps or another discount."""
+        return lambda *arguments: right(*change(*arguments))
+
     mistakes = {
-        "you add up the errors of a state; take their mean.": _sum,
+        "you add up the errors of a state; take their mean.": _batch(_sum),
         "a state that was left several times moves by one of its errors only. `v[states] += changes` keeps just the "
-        "last change of each state; count and add up first.": _last,
+        "last change of each state; count and add up first.": _batch(_last),
         "a state moves by its last error over its count. `v[states] += changes` keeps just the last change of each "
-        "state; add up first.": _last_share,
-        "you divide by the number of all transitions; divide by those that left the state.": _share_of_walk,
+        "state; add up first.": _batch(_last_share),
+        "you divide by the number of all transitions; divide by those that left the state.": _batch(
+            lambda states, errors, n_states: _sum(states, errors, n_states) / len(errors)
+        ),
+        "you divide by how often a state was entered; its errors belong to leaving it.": _batch(
+            _over(lambda states: states[1:])
+        ),
+        "you count the end of the walk as if that state were left once more.": _batch(_with_end),
+        "each error moves the state that was entered; it belongs to the state that was left.": _batch(_entered),
+        "you move a state before all errors of the pass are computed.": _batch(_mean, new_values=True),
+        "you move a state with every transition, by the whole error; compute all errors of the pass first, then take "
+        "means.": _batch(_sum, new_values=True),
+        "the successor's value plays no part in your errors.": _batch(_mean, successor_weight=0),
+        "the discount does nothing.": fixed(lambda s, r, gamma, *rest: (s, r, 1.0, *rest)),
+        "the step size does nothing.": fixed(lambda s, r, g, n, step_size, n_passes: (s, r, g, n, 1.0, n_passes)),
+        "you make a single pass, whatever n_passes is.": fixed(
+            lambda s, r, g, n, step_size, n_passes: (s, r, g, n, step_size, 1)
+        ),
+        "you make one pass too few.": fixed(lambda *a: (*a[:-1], a[-1] - 1)),
+        "you make one pass too many.": fixed(lambda *a: (*a[:-1], a[-1] + 1)),
+        "the errors have the wrong sign.": lambda *a: -right(a[0], a[1], a[2], a[3], -a[4], a[5]),
+        "all your values are 0.": lambda *a: np.zeros(a[3]),
+        "a state that was never left holds NaN or infinity; do not divide by its count of 0.": lambda *a: np.where(
+            _left(a[0], a[3]), right(*a), np.nan
+        ),
     }
-    for n, step_size, n_passes in [(40, 1.0, 1), (40, 0.5, 1), (40, 0.5, 7), (3, 1.0, 4)]:
-        walk = process.sample(n, rng, start_state=0)
-        what, left = "your values of 5 states", np.isin(np.arange(5), walk.states[:-1])
-        raw = call(answer, walk.states, walk.rewards, gamma, 5, step_size, n_passes)
-        expect(
-            np.isfinite(numbers(raw, (5,), what, finite=False)[~left]).all(),
-            "a state that was never left holds NaN or infinity; do not divide by its count of 0.",
-        )
-        result = numbers(raw, (5,), what)
-        right = _passes(walk, gamma, step_size, n_passes, _mean)
-        if close(result, right):
-            continue
-        setting = f"with {n} transitions, step size {step_size} and {n_passes} pass{'es' if n_passes > 1 else ''}"
-        expect(not result[~left].any(), f"{setting} a state that was never left moved; it should stay at 0.")
-        for reason, change in mistakes.items():
-            expect(not close(result, _passes(walk, gamma, step_size, n_passes, change)), f"{setting} {reason}")
-        expect(
-            not close(result, _sweep(walk, gamma, step_size, n_passes)),
-            f"{setting} you move a state before all errors of the pass are computed.",
-        )
-        expect(n_passes == 1, f"{setting} your values are off, although they are right after one pass.")
-        expect(step_size == 1, f"{setting} your values are off, although they are right with step size 1.")
-        raise NotYet(f"{setting} your values are off: after one pass from 0 each state should hold its mean reward.")
+    schedule = [(0.5, 3), (1.0, 1), (0.5, 1), (1.0, 4), (0.25, 2), (0.5, 2)]
+    cases = {
+        f"{setting}, with step size {steps[0]} and {steps[1]} pass{'es' if steps[1] > 1 else ''},": (*walk, *steps)
+        for (setting, walk), steps in zip(walks("policy_evaluation.batch_td").items(), schedule)
+    }
+
+    def otherwise(arguments, found):
+        left = _left(arguments[0], arguments[3])
+        if found[~left].any():
+            return "a state that was never left moved; it should stay at 0."
+        return "your values are off: after one pass from 0 with step size 1 each state should hold its mean reward."
+
+    judge_function(answer, right, cases, mistakes, otherwise)
     return "With many passes it settles where every state's mean error is 0."
+
+
+# ------------------------------------------------------------------------------------------------- bonus
 
 
 def bonus(answer):
     """A function (values, c, gamma) -> values after every reward was raised by c."""
-    rng = np.random.default_rng(5)
-    for gamma in (0.6, 0.9, 0.0):
-        process, c = mrp.boyan_chain(4, gamma, rng), rng.uniform(0.5, 2)
-        old = process.value()
-        right = mrp.MRP(process.transition, process.reward + c, gamma).value()
-        result = numbers(call(answer, old, c, gamma), (4,), "your values of 4 states")
-        setting = f"at gamma = {gamma}"
-        expect(gamma == 0 or not close(result, old + c), f"{setting} you count only the first of the extra rewards.")
-        expect(
-            gamma == 0 or not close(result, old + c * gamma / (1 - gamma)),
-            f"{setting} the first extra reward is paid at once; yours is discounted already.",
-        )
-        expect(not close(result, np.full(4, c / (1 - gamma))), f"{setting} this is the change; add it to the values.")
-        expect(close(result, right), f"{setting} your values are off by up to {np.abs(result - right).max():.3g}.")
+    rng, cases = generator("policy_evaluation.bonus"), {}
+    for gamma, c in [(0.6, 1.3), (0.9, -0.7), (0.25, 2.0), (0.0, 0.8)]:
+        cases[f"at gamma = {gamma} and c = {c}"] = rng.normal(size=4), c, gamma
+    mistakes = {
+        "you count only the first of the extra rewards.": lambda v, c, g: v + c,
+        "you count two of the extra rewards; they never end.": lambda v, c, g: v + c + g * c,
+        "the first extra reward is paid at once; yours is discounted already.": lambda v, c, g: v + c * g / (1 - g),
+        "this is the change; add it to the values.": lambda v, c, g: np.full(len(v), c / (1 - g)),
+        "the change has the wrong sign.": lambda v, c, g: v - c / (1 - g),
+        "the values have not changed.": lambda v, c, g: v,
+        "the old values hold discounted sums already; only the extra rewards have to be summed.": lambda v, c, g: (
+            (v + c) / (1 - g)
+        ),
+        "you add up the discounts 1, gamma, gamma², ... with alternating signs.": lambda v, c, g: v + c / (1 + g),
+        "you multiply the values; a raise of every reward adds something.": lambda v, c, g: v * (1 + c),
+        "you multiply the extra reward by 1 - gamma.": lambda v, c, g: v + c * (1 - g),
+        "the extra reward comes in every step, not once for each state.": lambda v, c, g: v + c * len(v),
+    }
+    judge_function(
+        answer,
+        lambda v, c, g: v + c / (1 - g),
+        cases,
+        mistakes,
+        "your values are off: a state gets the extra reward at once and after every later step, each time discounted.",
+    )
+
+
+# ------------------------------------------------------------------------------------------- Monte Carlo
+
+
+def _visits(choose=lambda returns, visits: returns[visits[0]], unseen=np.nan, entered=False, last_too=False, start=0):
+    """First-visit Monte Carlo; ``choose`` makes one number of the returns of a state's visits."""
+
+    def function(states, rewards, gamma, n_states):
+        returns = np.zeros(len(rewards) + 1)
+        for k in reversed(range(len(rewards))):
+            returns[k] = rewards[k] + gamma * returns[k + 1]
+        found = np.full(n_states, unseen)
+        if last_too:
+            found[states[-1]] = 0
+        among = states[1:] if entered else states[:-1]
+        for s in range(n_states):
+            visits = np.flatnonzero(among == s)
+            if (visits >= start).any():
+                found[s] = choose(returns, visits[visits >= start])
+        return found
+
+    return function
 
 
 def first_visit(answer):
     """A function (states, rewards, gamma, n_states) -> first-visit Monte Carlo values."""
-    rng, gamma = np.random.default_rng(7), 0.8
-    process = mrp.boyan_chain(5, gamma, rng)
-    for n in (30, 4):
-        walk = process.sample(n, rng, start_state=0)
-        returns = np.zeros(n + 1)
-        for k in reversed(range(n)):
-            returns[k] = walk.rewards[k] + gamma * returns[k + 1]
-        visits = [np.flatnonzero(walk.states[:-1] == s) for s in range(5)]
-        left = np.array([v.size > 0 for v in visits])
-        first = np.array([returns[v[0]] for v in visits if v.size])
-        result = numbers(
-            call(answer, walk.states, walk.rewards, gamma, 5), (5,), "your values of 5 states", finite=False
-        )
-        setting = f"on a walk of {n} transitions"
-        expect(np.isfinite(result[left]).all(), f"{setting} a state that was left has no finite value.")
-        expect(np.isnan(result[~left]).all(), f"{setting} a state that was never left should get NaN.")
-        found = result[left]
-        if close(found, first):
-            continue
-        mean = np.array([returns[v].mean() for v in visits if v.size])
-        last = np.array([returns[v[-1]] for v in visits if v.size])
-        only = np.array([walk.rewards[v[0]] for v in visits if v.size])
-        expect(not close(found, mean), f"{setting} you average over all visits; only the first counts.")
-        expect(not close(found, last), f"{setting} you keep the last visit of each state instead of the first.")
-        expect(not close(found, only), f"{setting} you count only the first reward after the visit.")
-        raise NotYet(f"{setting} your values are off: the return of a visit adds up all later rewards, discounted.")
+    right = _visits()
+
+    def other_returns(reward_of, gamma_of=lambda gamma: gamma):
+        return lambda states, rewards, gamma, n: right(states, reward_of(rewards, gamma), gamma_of(gamma), n)
+
+    def from_the_start(states, rewards, gamma, n_states):
+        """Discounts counted from the start of the walk instead of from the visit."""
+        return _visits(lambda returns, visits: gamma ** visits[0] * returns[visits[0]])(states, rewards, gamma, n_states)
+
+    mistakes = [
+        ("you average over all visits; only the first counts.", _visits(lambda returns, k: returns[k].mean())),
+        ("you keep the last visit of each state instead of the first.", _visits(lambda returns, k: returns[k[-1]])),
+        ("you add up the returns of all visits; only the first counts.", _visits(lambda returns, k: returns[k].sum())),
+        ("you keep the largest return; the first counts.", _visits(lambda returns, k: returns[k].max())),
+        ("you count only the first reward after the visit.", lambda s, r, g, n: right(s, r, 0.0, n)),
+        ("later rewards are not discounted.", lambda s, r, g, n: right(s, r, 1.0, n)),
+        ("discounts count from the visit, not from the start of the walk.", from_the_start),
+        ("the reward for leaving counts in full; yours is discounted already.", other_returns(lambda r, g: g * r)),
+        (
+            "each return went to the state that was entered; it belongs to the state that was left.",
+            _visits(entered=True),
+        ),
+        ("your walk starts at the second state; the first state is visited, too.", _visits(start=1)),
+        ("the last reward is missing.", other_returns(lambda r, g: np.append(r[:-1], 0))),
+        ("a state that was never left should get NaN.", _visits(unseen=0.0)),
+        (
+            "the last state was entered, but if it was not left before, it should get NaN like all that were never "
+            "left.",
+            _visits(last_too=True),
+        ),
+    ]
+
+    def otherwise(arguments, found):
+        left = _left(arguments[0], arguments[3])
+        if not np.isfinite(found[left]).all():
+            return "a state that was left has no finite value."
+        if not np.isnan(found[~left]).all():
+            return "a state that was never left should get NaN."
+        return "your values are off: the return of a visit adds up all later rewards, discounted."
+
+    cases = walks("policy_evaluation.first_visit")
+    judge_function(answer, right, cases, mistakes, otherwise)
+
+
+# ------------------------------------------------------------------------------------------------ labels
 
 
 def hidden(answer):
     """(transition, reward, labels): the certainty equivalence of the labels is wrong by more than 1/2."""
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 3):
-        numbers(answer, (), "your example")
-        raise NotYet("your example should be three things: (transition, reward, labels).")
-    transition = numbers(answer[0], ("S", "S"), "your transition matrix")
+    three = isinstance(answer, (tuple, list)) and len(answer) == 3
+    expect(
+        three, f"your example should be three things, (transition, reward, labels); it is {_count_or_kind(answer)}."
+    )
+    transition = numbers(answer[0], ("S", "S"), "your transition matrix").astype(np.float64)
     n_states = len(transition)
     expect(
         transition.shape == (n_states, n_states) and 1 < n_states <= 6,
-        "the transition matrix should be square, for at most six states.",
+        "the transition matrix should be square, for two to six states.",
     )
-    reward = numbers(answer[1], (n_states,), "your rewards")
-    labels = numbers(answer[2], (n_states,), "your labels").astype(int)
+    reward = numbers(answer[1], (n_states,), "your rewards").astype(np.float64)
+    labels = numbers(answer[2], (n_states,), "your list of labels")
+    expect((labels % 1 == 0).all(), "your labels should be whole numbers, such as 0, 1, 2; some of yours are not.")
     expect((np.abs(reward) <= 1).all(), "rewards should lie in [-1, 1].")
     names = np.unique(labels)
     expect(len(names) < n_states, "no two states share a label, so nothing is hidden.")
@@ -180,7 +286,7 @@ def hidden(answer):
         process = mrp.MRP(transition, reward, 0.9)
         weights = process.stationary()
     except (TypeError, ValueError) as error:
-        raise NotYet(f"this is no process with one stationary distribution: {error}") from None
+        raise NotYet(f"this is no process with one stationary distribution: {error}.") from None
     expect((weights > 1e-6).all(), "some state is (almost) never visited in the long run; then its label says little.")
     member = (labels == names[:, None]) * weights
     member = member / member.sum(axis=1, keepdims=True)  # each label's distribution over its states
@@ -191,20 +297,107 @@ def hidden(answer):
     return f"The model of the labels is off by {gap:.2f}, however long the walk."
 
 
+def _count_or_kind(answer):
+    return f"{len(answer)} things" if isinstance(answer, (tuple, list)) else described(answer)
+
+
+# ----------------------------------------------------------------------------------------------- bug lab
+
+
+def _equivalence(
+    rows=lambda pairs, states: pairs.sum(axis=1, keepdims=True), reward=lambda *walk: None, turned=False, discount=1.0
+):
+    """Certainty equivalence with something wrong in the rows or the rewards of its model."""
+
+    def function(states, rewards, gamma, n_states):
+        pairs = np.zeros((n_states, n_states))
+        np.add.at(pairs, (states[:-1], states[1:]), 1)
+        transition = pairs / np.maximum(rows(pairs, states), 1)
+        mean = np.bincount(states[:-1], weights=rewards, minlength=n_states) / pairs.sum(axis=1)
+        other = reward(states, rewards, n_states)
+        chosen = mean if other is None else other
+        return np.linalg.solve(np.eye(n_states) - discount * gamma * (transition.T if turned else transition), chosen)
+
+    return function
+
+
+def _count(states, n_states):
+    return np.bincount(states, minlength=n_states)
+
+
+def _last_reward(states, rewards, n_states):
+    found = np.zeros(n_states)
+    found[states[:-1]] = rewards
+    return found
+
+
 def bug(answer):
     """A mended `suspect(states, rewards, gamma, n_states)`."""
-    rng = np.random.default_rng(9)
-    process = mrp.boyan_chain(5, 0.8, rng)
-    walk = process.sample(200, rng)
-    right = td.certainty_equivalence(td.empirical_model(walk, 5), 0.8)
-    result = numbers(call(answer, walk.states, walk.rewards, 0.8, 5), (5,), "your values of 5 states")
-    if close(result, right):
-        return "Rows that sum to 1 give the future its full weight."
-    reward = td.empirical_model(walk, 5).reward
-    expect(
-        np.abs(result - reward).max() >= np.abs(right - reward).max() / 2, "the values still stay close to the rewards."
+    mistakes = [
+        (
+            "nothing has changed: the values still stay close to the rewards.",
+            _equivalence(lambda pairs, states: pairs.sum()),
+        ),
+        (
+            "you divide the row of a state by how often it was entered; count how often it was left.",
+            _equivalence(lambda pairs, states: pairs.sum(axis=0)[:, None]),
+        ),
+        (
+            "you divide by how often the state of the column was entered: now the columns sum to 1, not the rows.",
+            _equivalence(lambda pairs, states: pairs.sum(axis=0, keepdims=True)),
+        ),
+        (
+            "you divide column by column; divide each row by its own count.",
+            _equivalence(lambda pairs, states: pairs.sum(axis=1)[None]),
+        ),
+        (
+            "you count the end of the walk as if that state were left once more.",
+            _equivalence(lambda pairs, states: _count(states, len(pairs))[:, None]),
+        ),
+        (
+            "you count the end of the walk as if that state were left once more.",
+            _equivalence(
+                lambda pairs, states: _count(states, len(pairs))[:, None],
+                lambda s, r, n: np.bincount(s[:-1], r, n) / _count(s, n),
+            ),
+        ),
+        ("you do not divide the counts at all.", _equivalence(lambda pairs, states: np.ones((1, 1)))),
+        ("your transition matrix is transposed.", _equivalence(turned=True)),
+        ("these are the mean rewards: the future plays no part any more.", _equivalence(discount=0.0)),
+        ("all your values are 0.", lambda s, r, g, n: np.zeros(n)),
+        (
+            "your rewards are sums; take the mean reward of each state.",
+            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n)),
+        ),
+        (
+            "your rewards are divided by the number of all transitions; divide by how often the state was left.",
+            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n) / len(r)),
+        ),
+        (
+            "you divide the rewards of a state by how often it was entered; count how often it was left.",
+            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n) / np.maximum(_count(s[1:], n), 1)),
+        ),
+        (
+            "you divide by how often a state was entered; count how often it was left.",
+            _equivalence(
+                lambda pairs, states: pairs.sum(axis=0)[:, None],
+                lambda s, r, n: np.bincount(s[:-1], r, n) / np.maximum(_count(s[1:], n), 1),
+            ),
+        ),
+        (
+            "the rewards went to the states that were entered; they are paid for leaving.",
+            _equivalence(reward=lambda s, r, n: np.bincount(s[1:], r, n) / np.maximum(_count(s[1:], n), 1)),
+        ),
+        ("the reward of a state is the mean over its visits, not that of the last visit.", _equivalence(reward=_last_reward)),
+    ]
+    judge_function(
+        answer,
+        _equivalence(),
+        walks("policy_evaluation.bug", all_left=True),
+        mistakes,
+        "your values are off. Count the pairs of a short walk by hand: what should each row of the model be?",
     )
-    raise NotYet(f"your values are off by up to {np.abs(result - right).max():.3g}.")
+    return "Rows that sum to 1 give the future its full weight."
 
 
 EXERCISES = {

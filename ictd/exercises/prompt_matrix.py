@@ -3,7 +3,21 @@
 import numpy as np
 
 from ictd import features, mrp, prompt, td
-from ictd.exercises import NotYet, call, close, expect, numbers
+from ictd.exercises._checking import (
+    ROUNDED,
+    ROUNDING,
+    NotYet,
+    call,
+    close,
+    described,
+    expect,
+    generator,
+    judge,
+    judge_function,
+    name_mistake,
+    numbers,
+)
+from ictd.exercises._layers import softmax
 
 
 def _data(rng, n=7, n_states=4, dim=3, gamma=0.8):
@@ -15,6 +29,14 @@ def _data(rng, n=7, n_states=4, dim=3, gamma=0.8):
     return x, walk.rewards + 0.3 * rng.standard_normal(n), values, gamma
 
 
+def _cases(exercise, sizes):
+    """For each setting the data of one walk; sizes are (n, d, gamma)."""
+    return {
+        f"with n = {n}, d = {d} and gamma = {gamma}": _data(generator("prompt_matrix", exercise, n, d), n, 4, d, gamma)
+        for n, d, gamma in sizes
+    }
+
+
 def _on_its_side(answer, shape):
     """Whether a matrix is transposed."""
     try:
@@ -23,55 +45,73 @@ def _on_its_side(answer, shape):
         return False
 
 
-def _same_rows(found, right):
-    """For each row, whether it agrees."""
-    return np.abs(found - right).max(axis=-1) < 1e-9
-
-
 def _explain_rows(found, x, rewards, values, gamma):
     """Raise the reason why a prompt is not the right one, row by row."""
     n, d = len(rewards), x.shape[1]
     right, row = prompt.build_prompt(x, rewards, values, gamma), prompt.rows(d)
+
+    def agree(one, other):
+        return close(one, other, ROUNDING)
+
     expect(
-        _same_rows(found[row.features], right[row.features]).all(),
+        not agree(found.T, right), "your matrix lies on its side: columns are positions, rows are what is known."
+    )
+    expect(
+        agree(found[row.features], right[row.features]) or not agree(found[row.features], x.reshape(d, n + 1)),
+        "you reshaped the features, which mixes them; rows and columns should change places.",
+    )
+    expect(
+        agree(found[row.features], right[row.features]),
         "the feature rows should hold the features of the column's state: one state per column, one feature per row.",
     )
     reward, target, value = found[row.reward], found[row.target], found[row.value]
     expect(
-        not (close(reward[1:], rewards) and not close(reward, right[row.reward])),
+        not (agree(reward[1:], rewards) and not agree(reward, right[row.reward])),
         "your rewards stand one column too far to the right: a reward belongs to the state that is left.",
     )
     expect(
-        not (close(reward[:n], rewards) and abs(reward[n]) > 1e-9),
+        not (agree(reward[:n], rewards) and abs(reward[n]) > ROUNDING),
         "the query has not been left yet; its column should hold a placeholder in the reward row.",
     )
     expect(
-        close(reward, right[row.reward]),
+        n < 2 or not agree(reward, np.append(rewards[1:], [0, 0])),
+        "the rewards stand one column too far to the left, and the first one is lost.",
+    )
+    expect(
+        agree(reward, right[row.reward]),
         "the reward row should hold, in each column, the reward for leaving its state.",
     )
     expect(
-        not (close(value, right[row.target]) and close(target, right[row.value])),
+        agree(value, right[row.value]) or not (agree(value, right[row.target]) and agree(target, right[row.value])),
         "the two memories are exchanged: the value memory is the lowest row.",
     )
-    expect(close(value, values), "the value row should hold the values of the columns' own states, the query included.")
+    expect(agree(value, values), "the value row should hold the values of the columns' own states, the query included.")
     shifted = np.append(values[1:], 0)
-    mistakes = {
-        "the target row lacks the discount.": shifted,
-        "the target row should speak of the next column's state; yours speaks of the column's own.": gamma * values,
-        "the target row should speak of the next column's state; yours speaks of the previous one.": (
-            gamma * np.append(0, values[:-1])
+    own = "the target row should speak of the next column's state; yours speaks of the column's own."
+    wraps = "the target of the query wraps around to the first column; nothing follows the query."
+    rewarded = "the target row holds reward plus discounted value; the reward has a row of its own."
+    mistakes = [
+        ("the target row lacks the discount.", shifted),
+        (own, gamma * values),
+        (own, np.append(gamma * values[:-1], 0)),
+        (own, values),
+        (
+            "the target row should speak of the next column's state; yours speaks of the previous one.",
+            gamma * np.append(0, values[:-1]),
         ),
-        "the target of the query wraps around to the first column; nothing follows the query.": gamma
-        * np.roll(values, -1),
-        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": np.zeros(n + 1),
-    }
-    for reason, wrong in mistakes.items():
-        expect(not close(target, wrong) or close(target, right[row.target]), reason)
+        (wraps, gamma * np.roll(values, -1)),
+        (wraps, np.roll(values, -1)),
+        ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", np.zeros(n + 1)),
+        (rewarded, np.append(rewards, 0) + gamma * shifted),
+        ("the target row is discounted twice.", gamma**2 * shifted),
+        ("the target row holds TD errors; it should hold what goes into them.", np.append(rewards, 0) + gamma * shifted - values),
+    ]
+    name_mistake(target, right[row.target], mistakes)
     expect(
-        not close(target[:n], right[row.target, :n]) or abs(target[n]) < 1e-9, "the target of the query should be 0."
+        not agree(target[:n], right[row.target, :n]) or abs(target[n]) < ROUNDING, "the target of the query should be 0."
     )
     expect(
-        close(target, right[row.target]),
+        agree(target, right[row.target]),
         "the target row should hold the discount times the value of the next column.",
     )
 
@@ -97,7 +137,13 @@ def by_hand(answer):
         "your columns show the walk of the text; the walk here visits B, A, C, B.",
     )
     expect(
+        not close(answer, np.vstack([right[3:], right[:3]])), "the features should stand above the reward, not below."
+    )
+    expect(
         not close(answer[5, :3], np.array(HAND_VALUES)), "the values stand in the order A, B, C; the walk has another."
+    )
+    expect(
+        not close(answer[4:], 0 * right[4:]), "both memories are 0; that is the prompt before the first step."
     )
     _explain_rows(answer, x, rewards, values, HAND_GAMMA)
     raise NotYet("one of the rows differs from what the walk says.")
@@ -105,19 +151,32 @@ def by_hand(answer):
 
 # --------------------------------------------------------------------------------------------- build
 
+_SIZES = [(7, 3, 0.8), (5, 3, 0.6), (1, 1, 0.9), (12, 5, 0.8), (4, 1, 0.5), (6, 2, 0.0)]  # with a square one
+
+
+def _prompts(answer, cases, right):
+    """Accept a function whose prompts are right; otherwise explain the first that is not."""
+    found = []
+    for setting, arguments in cases.items():
+        shape = right(*arguments).shape
+        result = call(answer, *arguments, where=setting)
+        expect(
+            not _on_its_side(result, shape),
+            "your matrix lies on its side: columns are positions, rows are what is known.",
+        )
+        found.append(numbers(result, shape, f"{setting} your prompt"))
+
+    def explain(case, result):
+        x, rewards, values, gamma = (*case[1], np.zeros(len(case[1][0])), 0.0)[:4]
+        _explain_rows(result, x, rewards, values, gamma)
+        return f"{case[0]} one of the rows is off."
+
+    judge(found, list(cases.items()), lambda case: right(*case[1]), {}, explain)
+
 
 def build(answer):
     """A function (x, rewards, values, gamma) -> Z."""
-    for seed, n, dim in [(1, 7, 3), (2, 1, 1), (3, 12, 5)]:
-        data = _data(np.random.default_rng(seed), n=n, dim=dim)
-        result = call(answer, *data)
-        expect(
-            not _on_its_side(result, (dim + 3, n + 1)),
-            "your matrix lies on its side: columns are positions, rows are what is known.",
-        )
-        result = numbers(result, (dim + 3, n + 1), f"your prompt for {n} transitions and {dim} features")
-        if not close(result, prompt.build_prompt(data[0], data[1], data[2], data[3])):
-            _explain_rows(result, *data)
+    _prompts(answer, _cases("build", _SIZES), prompt.build_prompt)
     return "Also for a walk of a single step."
 
 
@@ -126,74 +185,117 @@ def build(answer):
 
 def reader(answer):
     """A function (d, n) -> (B, C) with B Z C = the TD errors of every consistent prompt."""
-    for seed, n, dim in [(4, 7, 3), (5, 1, 1), (6, 9, 2)]:
-        matrices = call(answer, dim, n)
+    found, cases = [], []
+    for n, dim in [(7, 3), (1, 1), (9, 2), (2, 1), (3, 4)]:
+        setting = f"for d = {dim} and n = {n}"
+        matrices = call(answer, dim, n, where=setting)
         expect(
             isinstance(matrices, (tuple, list)) and len(matrices) == 2,
-            "your function should return two matrices, B and C.",
+            f"your function should return two matrices, B and C; it returned {described(matrices)}.",
         )
-        setting = f"for d = {dim} and n = {n}"
         B = numbers(matrices[0], (1, dim + 3), f"your B {setting}")
         C = numbers(matrices[1], (n + 1, n), f"your C {setting}")
-        x, rewards, values, gamma = _data(np.random.default_rng(seed), n=n, dim=dim)
-        Z = prompt.build_prompt(x, rewards, values, gamma)
-        right = rewards + gamma * values[1:] - values[:-1]
-        found = (B @ Z @ C)[0]
-        if close(found, right):
-            continue
-        expect(not close(found, -right), f"{setting} your errors have the wrong sign.")
-        expect(
-            not close(found, (B @ Z)[0, 1:]),
-            f"{setting} your C drops the first column; the column without a TD error is another one.",
-        )
-        u = np.append(np.zeros(dim), [1, 1, -1])
-        expect(
-            not close(B[0], u),
-            f"{setting} your B is right, but C does not pick the columns that hold TD errors, one after the other.",
-        )
-        expect(not close(B[0], np.abs(u)), f"{setting} the value of the state that is left should be taken away.")
-        expect(
-            not B[0, :dim].any(),
-            f"{setting} your B mixes features into the errors; a TD error does not depend on them.",
-        )
-        raise NotYet(f"{setting} the product is not the row of TD errors. Which three rows of a column make one?")
+        for gamma in (0.8, 0.3, 0.0):  # one prompt might agree by luck
+            rng = generator("prompt_matrix.reader", n, dim, gamma)
+            Z = prompt.build_prompt(*_data(rng, n=n, dim=dim, gamma=gamma))
+            found.append((B @ Z @ C)[0].astype(np.result_type(B, C)))
+            cases.append((setting, Z, B))
+
+    def errors(Z):
+        return Z[-3] + Z[-2] - Z[-1]
+
+    mistakes = {
+        "your errors have the wrong sign.": lambda case: -errors(case[1])[:-1],
+        "your C drops the first column; the column without a TD error is another one.": lambda case: errors(case[1])[1:],
+        "your errors come in reverse order.": lambda case: errors(case[1])[-2::-1],
+        "the value of the state that is left should be taken away.": lambda case: (
+            np.array([1, 1, 1]) @ case[1][-3:, :-1]
+        ),
+        "the target memory is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-3] - case[1][-1])[:-1],
+        "the reward is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-2] - case[1][-1])[:-1],
+        "the value of the state that is left is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-3] + case[1][-2])[:-1],
+        "the value should be taken away and the target added; yours is the other way round.": lambda case: (
+            case[1][-3] - case[1][-2] + case[1][-1]
+        )[:-1],
+    }
+
+    def otherwise(case, result):
+        setting, Z, B = case
+        if close(B[0], np.append(np.zeros(len(Z) - 3), [1, 1, -1])):
+            return f"{setting} your B is right, but C does not pick the columns that hold TD errors, one after the other."
+        if B[0, :-3].any():
+            return f"{setting} your B mixes features into the errors; a TD error does not depend on them."
+        return f"{setting} the product is not the row of TD errors. Which three rows of a column make one?"
+
+    judge(found, cases, lambda case: errors(case[1])[:-1], mistakes, otherwise)
     return "Features have no part in it, and the query has none either."
 
 
 # ---------------------------------------------------------------------------------------- warm start
 
 
+def _warm(target=lambda Z, values, gamma: gamma * values[..., 1:], last=lambda Z, values, gamma: 0, value=lambda Z, v: v):
+    def function(Z, values, gamma):
+        new = Z.copy()
+        new[..., -1, :] = value(Z, values)
+        new[..., -2, :-1] = target(Z, values, gamma)
+        new[..., -2, -1] = last(Z, values, gamma)
+        return new
+
+    return function
+
+
 def warm_start(answer):
     """A function (Z, values, gamma) -> new prompts, with any leading dimensions."""
-    for shape in [(), (5,), (2, 3)]:
-        rng = np.random.default_rng(7)
-        gamma, n, d = 0.7, 6, 3
-        Z = rng.standard_normal((*shape, d + 3, n + 1))  # the old memories need not be consistent
-        values = rng.standard_normal((*shape, n + 1))
-        result = numbers(call(answer, Z, values, gamma), Z.shape, f"your prompts for values of shape {values.shape}")
-        right = Z.copy()
-        right[..., -1, :] = values
-        right[..., -2, :-1], right[..., -2, -1] = gamma * values[..., 1:], 0
-        if close(result, right):
-            continue
-        setting = f"for prompts of shape {Z.shape}"
-        expect(close(result[..., :-2, :], Z[..., :-2, :]), f"{setting} the features or the rewards have changed.")
-        expect(close(result[..., -1, :], values), f"{setting} the value row should hold the new values.")
-        target = result[..., -2, :]
-        expect(
-            not close(target, Z[..., -2, :]),
-            f"{setting} the target memory is still the old one; a warm start has to write both rows.",
-        )
-        expect(not close(target[..., :-1], values[..., 1:]), f"{setting} the target row lacks the discount.")
-        expect(
-            not close(target[..., :-1], gamma * values[..., :-1]),
-            f"{setting} the target row should speak of the next column's state; yours speaks of the column's own.",
-        )
-        expect(
-            not close(target[..., :-1], right[..., -2, :-1]),
-            f"{setting} the target of the query is not 0. The old prompt may hold anything there, so set it.",
-        )
-        raise NotYet(f"{setting} the target row should hold the discounted values of the next columns.")
+    rng, cases = generator("prompt_matrix.warm_start"), {}
+    for front, d, n, gamma in [((), 3, 6, 0.7), ((5,), 3, 6, 0.9), ((2, 3), 1, 4, 0.6), ((2,), 2, 1, 0.5), ((), 2, 3, 0.0)]:
+        Z = rng.standard_normal((*front, d + 3, n + 1))  # the old memories need not be consistent
+        cases[f"for prompts of shape {Z.shape} and gamma = {gamma}"] = Z, rng.standard_normal((*front, n + 1)), gamma
+    old_target = "the target memory is still the old one; a warm start has to write both rows."
+    own = "the target row should speak of the next column's state; yours speaks of the column's own."
+    not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
+    mistakes = [
+        ("the value row should hold the new values; nothing has changed.", lambda Z, v, g: Z),
+        ("the value row should hold the new values; yours holds the old ones.", _warm(value=lambda Z, v: Z[..., -1, :])),
+        ("the value row should hold the new values; you add them to the old ones.", _warm(value=lambda Z, v: Z[..., -1, :] + v)),
+        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1])),
+        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1])),
+        ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", _warm(lambda Z, v, g: 0)),
+        ("the target row lacks the discount.", _warm(lambda Z, v, g: v[..., 1:])),
+        ("the target row is made of the old values.", _warm(lambda Z, v, g: g * Z[..., -1, 1:])),
+        (
+            "the new targets are added to the old ones; they should replace them.",
+            _warm(lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]),
+        ),
+        (own, _warm(lambda Z, v, g: g * v[..., :-1])),
+        (own, _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1])),
+        (
+            "the target row should speak of the next column's state; yours speaks of the previous one.",
+            _warm(
+                lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
+                lambda Z, v, g: g * v[..., -2],
+            ),
+        ),
+        (not_zero, _warm(last=lambda Z, v, g: Z[..., -2, -1])),
+        (not_zero, _warm(last=lambda Z, v, g: g * v[..., -1])),
+        ("the target of the query wraps around to the first column; set it to 0.", _warm(last=lambda Z, v, g: g * v[..., 0])),
+        (
+            "the two rows are exchanged: the value memory is the lowest row.",
+            lambda Z, v, g: np.concatenate([Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2),
+        ),
+    ]
+
+    def otherwise(arguments, found):
+        Z, values, gamma = arguments
+        if not close(found[..., :-2, :], Z[..., :-2, :], ROUNDING):
+            return "the features or the rewards have changed."
+        if not close(found[..., -1, :], values, ROUNDING):
+            return "the value row should hold the new values."
+        if close(found[..., -2, :-1], gamma * values[..., 1:], ROUNDING):
+            return not_zero
+        return "the target row should hold the discounted values of the next columns."
+
+    judge_function(answer, _warm(), cases, mistakes, otherwise)
     return "It works for any leading dimensions."
 
 
@@ -202,206 +304,374 @@ def warm_start(answer):
 
 def find_fault(answer):
     """A function (Z, gamma) -> the column in which the invariant fails, or None."""
-
-    def ask(Z, gamma, what):
-        column = call(answer, Z, gamma)
-        if column is None:
-            return None
-        column = numbers(column, (), f"your column for {what}")
-        expect(column % 1 == 0, f"your column for {what} should be a whole number; it is {column:g}.")
-        return int(column)
-
-    faulty = []
+    dyadic = _dyadic_prompts()
+    _expect_faults_found(answer, dyadic)
     for seed, n in [(8, 7), (9, 1), (10, 12)]:
         x, rewards, values, gamma = _data(np.random.default_rng(seed), n=n)
-        Z = prompt.build_prompt(x, rewards, values, gamma)
-        found = ask(Z, gamma, "a prompt without a fault")
-        expect(found is None, f"you report column {found} in a prompt without a fault (n = {n}).")
-        for j in range(n + 1):
-            for size in (-1e-3, 2.0):  # of either sign, and smaller than the other entries
-                faulty.append((Z, gamma, -2, j, size, j))
-                if j:
-                    faulty.append((Z, gamma, -1, j, size, j - 1))
-    for Z, gamma, line, j, size, right in faulty:
-        Z, n = Z.copy(), Z.shape[1] - 1
-        Z[line, j] += size
-        name = {-2: "target", -1: "value"}[line]
-        what = f"a changed {name} of {'the query' if j == n else f'column {j}'} (n = {n}, change {size:g})"
-        found = ask(Z, gamma, what)
-        expect(found is not None, f"you do not notice {what}.")
-        expect(
-            found == right,
-            f"with {what} you report column {found}; there, target and next value still fit together."
-            if 0 <= found <= n
-            else f"with {what} you report column {found}, which does not exist.",
-        )
-    Z[-2:, :] = prompt.build_prompt(x, rewards, values, gamma)[-2:, :]
-    Z[-1, 0] += 1.0
-    expect(
-        ask(Z, gamma, "a changed value of column 0") is None,
-        "the value of column 0 has no copy, so the invariant holds whatever it is; you report a fault.",
-    )
+        found = _column(answer, prompt.build_prompt(x, rewards, values, gamma), gamma, "a prompt without a fault")
+        # the prompts before had numbers that float32 holds exactly
+        expect(found is None, f"you report a fault that is none. Your columns were {ROUNDED}")
     return "Also a changed target of the query, and changes of either sign."
+
+
+def _dyadic_prompts():
+    """Prompts whose products with gamma are exact in float32, too."""
+    rng, found = generator("prompt_matrix.find_fault"), []
+    for n, d, gamma in [(7, 3, 0.5), (1, 1, 0.75), (12, 2, 0.5), (4, 1, 0.0)]:
+        values = rng.permutation(np.arange(1, n + 2)) * rng.choice([-0.25, 0.25], n + 1)
+        found.append((prompt.build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n), values, gamma), gamma))
+    return found
+
+
+def _column(answer, Z, gamma, what):
+    column = call(answer, Z, gamma)
+    if column is None:
+        return None
+    column = numbers(column, (), f"your column for {what}")
+    expect(column % 1 == 0, f"your column for {what} should be a whole number; it is {column:g}.")
+    return int(column)
+
+
+def _expect_faults_found(answer, prompts):
+    for Z, gamma in prompts:
+        found, n = _column(answer, Z, gamma, "a prompt without a fault"), Z.shape[1] - 1
+        expect(found is None, f"you report column {found} in a prompt without a fault (n = {n}, gamma = {gamma}).")
+    for Z, gamma in prompts:
+        n = Z.shape[1] - 1
+        for line, name in ((-2, "target"), (-1, "value")):
+            for j in range(n + 1):
+                for size in (-(2.0**-10), 2.0, 2.0**-20):  # of either sign, also far smaller than the other entries
+                    changed = Z.copy()
+                    changed[line, j] += size
+                    where = "the query" if j == n else f"column {j}"
+                    what = f"a changed {name} of {where} (n = {n}, gamma = {gamma}, change {size:.3g})"
+                    _expect_column(answer, changed, gamma, what, _failing(line, j, gamma), n)
+
+
+def _failing(line, j, gamma):
+    """The column in which the invariant fails after one change."""
+    if line == -2:
+        return j
+    return j - 1 if j and gamma else None
+
+
+def _expect_column(answer, Z, gamma, what, right, n):
+    found = _column(answer, Z, gamma, what)
+    if right is None:
+        reason = "has no copy" if gamma else "is multiplied by 0"
+        expect(found is None, f"with {what} the invariant holds, since that value {reason}; you report a fault.")
+        return
+    expect(found is not None, f"you do not notice {what}.")
+    expect(
+        found == right,
+        f"with {what} you report column {found}; there, target and next value still fit together."
+        if 0 <= found <= n
+        else f"with {what} you report column {found}, which does not exist.",
+    )
 
 
 # ---------------------------------------------------------------------------------------- late value
 
 
+def _late(
+    reward=lambda P, r, mu: (mu * r) @ P / mu,
+    transition=lambda P, mu: P,
+    after=lambda values, P: values,
+    discount=lambda gamma: gamma,
+):
+    """The limit with something wrong in the reward that the states are paid, or in where they lead."""
+
+    def function(P, r, gamma):
+        mu = mrp.MRP(P, r, gamma).stationary()
+        matrix = np.eye(len(r)) - discount(gamma) * transition(P, mu)
+        return after(np.linalg.solve(matrix, reward(P, r, mu)), P)
+
+    return function
+
+
+def _backwards(P, mu):
+    return (P * mu[:, None]).T / mu[:, None]
+
+
 def late_value(answer):
     """A function (transition, reward, gamma) -> limit of the values with rewards one column too late."""
-    rng, gamma = np.random.default_rng(11), 0.8
-    circle = mrp.MRP(np.eye(4)[[1, 2, 3, 0]], rng.uniform(-1, 1, 4), gamma)  # periodic
-    for process in (mrp.boyan_chain(4, gamma, rng), mrp.boyan_chain(7, gamma, rng), circle):
-        n_states = process.n_states
-        P, r, mu = process.transition, process.reward, process.stationary()
+    rng = generator("prompt_matrix.late_value")
+    cases = {}
+    for n_states, gamma in [(4, 0.8), (7, 0.95), (5, 0.0)]:
+        process = mrp.boyan_chain(n_states, gamma, rng)
+        cases[f"with {n_states} states and gamma = {gamma}"] = process.transition, process.reward, gamma
+    cases["with two states"] = np.array([[0.9, 0.1], [0.6, 0.4]]), rng.uniform(-1, 1, 2), 0.6
+    cases["on a circle of 4 states"] = np.eye(4)[[1, 2, 3, 0]], rng.uniform(-1, 1, 4), 0.8  # periodic
+    successors = (
+        "you pay each state the mean reward of its successors, which gives the expected value one step later; it "
+        "gets the reward of its predecessors."
+    )
+    mistakes = {
+        "these are the true values.": _late(lambda P, r, mu: r),
+        "all your values are 0.": _late(lambda P, r, mu: 0 * r),
+        successors: _late(lambda P, r, mu: P @ r),
+        "the columns of P do not sum to 1, so its transpose alone is no average: weight the predecessors by how "
+        "often they are visited.": _late(lambda P, r, mu: P.T @ r),
+        "you gave all predecessors of a state the same weight or forgot how often they are visited.": _late(
+            lambda P, r, mu: P.T @ r / P.sum(axis=0)
+        ),
+        "you weighted the predecessors by how often they are visited, but did not divide by how often the state "
+        "itself is.": _late(lambda P, r, mu: (mu * r) @ P),
+        "you weighted with the distribution the wrong way round: divide by how often the state itself is visited.": _late(
+            lambda P, r, mu: mu * ((r / mu) @ P)
+        ),
+        "the rewards are those of the predecessors, but your values look backwards, too: only the rewards are "
+        "averaged backwards.": _late(transition=_backwards),
+        "this is the reward that the states are paid; now take its value.": _late(discount=lambda gamma: 0.0),
+        "the rewards are right, but this is the value of the walk seen backwards with its own rewards.": _late(
+            lambda P, r, mu: r, _backwards
+        ),
+        "the rewards come late, but they are not discounted once more.": lambda P, r, gamma: gamma * _late()(P, r, gamma),
+    }
 
-        def value(reward, transition=P):
-            return np.linalg.solve(np.eye(n_states) - gamma * transition, reward)
+    def otherwise(arguments, found):
+        P, r, gamma = arguments
+        mu, true = mrp.MRP(P, r, gamma).stationary(), np.linalg.solve(np.eye(len(r)) - gamma * P, r)
+        if not close(mu @ found, mu @ true, ROUNDING):
+            return (
+                "the mean of your values, weighted by how often states are visited, differs from that of the true "
+                "values."
+            )
+        return "your values are off. First find what each state is paid: the mean reward for leaving its predecessors."
 
-        result = numbers(call(answer, P, r, gamma), (n_states,), f"your values of {n_states} states")
-        backwards = (P * mu[:, None]).T / mu[:, None]
-        if close(result, value(backwards @ r), 1e-7):
-            continue
-        mistakes = {
-            "these are the true values.": value(r),
-            "you pay each state the mean reward of its successors, which gives the expected value one step later; it "
-            "gets the reward of its predecessors.": value(P @ r),
-            "the columns of P do not sum to 1, so its transpose alone is no average: weight the predecessors by how "
-            "often they are visited.": value(P.T @ r),
-            "you weighted the predecessors by how often they are visited, but did not divide by how often the state "
-            "itself is.": value((mu * r) @ P),
-            "the rewards are those of the predecessors, but your values look backwards, too: only the rewards are "
-            "averaged backwards.": value(backwards @ r, backwards),
-            "this is the reward that the states are paid; now take its value.": backwards @ r,
-            "the rewards are right, but this is the value of the walk seen backwards with its own rewards.": value(
-                r, backwards
-            ),
-        }
-        for reason, wrong in mistakes.items():
-            expect(not close(result, wrong, 1e-7), reason)
-        expect(
-            close(mu @ result, mu @ value(r), 1e-7),
-            "the mean of your values, weighted by how often states are visited, differs from that of the true values.",
-        )
-        raise NotYet("first find what each state is paid: the mean reward for leaving its predecessors.")
+    judge_function(answer, _late(), cases, mistakes, otherwise)
     return "The mean over the states is that of the true values."
 
 
 # ----------------------------------------------------------------------------------- transition step
 
 
+def _transition_step(
+    error=lambda T: (T[-3] + T[-2] - T[-1])[:-1],
+    weights=lambda left, queries: softmax(left[:, :-1].T @ queries),
+    target=lambda T, gamma, entered: T[-2, :-1] + gamma * entered,
+    value=lambda T, heard: T[-1] + heard,
+):
+    """One step on transitions; ``entered`` is what the states that are entered hear."""
+
+    def function(T, gamma):
+        d = (len(T) - 3) // 2
+        left, entered = T[:d], T[d : 2 * d]
+        new = T.copy()
+        new[-1] = value(T, error(T) @ weights(left, left))
+        new[-2, :-1] = target(T, gamma, (error(T) @ weights(left, entered))[:-1])
+        return new
+
+    return function
+
+
+def _own_error(T, heard):
+    return np.append(T[-1, :-1] + (T[-3] + T[-2] - T[-1])[:-1], T[-1, -1])
+
+
+def _neighbours(T, gamma):
+    new = _transition_step()(T, gamma)
+    new[-2, :-1] = gamma * new[-1, 1:]
+    return new
+
+
+def _late_targets(T, gamma):
+    """The target memory moves with errors that are made of the new values."""
+    new = _transition_step()(T, gamma)
+    moved = np.vstack([T[:-1], new[-1:]])
+    new[-2] = _transition_step()(moved, gamma)[-2]
+    return new
+
+
+def _target_like_left(T, gamma):
+    new = _transition_step()(T, gamma)
+    new[-2, :-1] = T[-2, :-1] + gamma * (new[-1] - T[-1])[:-1]
+    return new
+
+
 def transition_step(answer):
     """A function (T, gamma) -> new T, for columns that are transitions in any order."""
-    for seed, n, dim, shuffled in [(13, 8, 3, False), (14, 8, 3, True), (15, 20, 2, True), (16, 1, 2, False)]:
-        rng = np.random.default_rng(seed)
-        x, rewards, _, gamma = _data(rng, n=n, dim=dim)
+    found, cases = [], []
+    for n, d, gamma, shuffled in [(8, 3, 0.8, False), (8, 3, 0.8, True), (20, 2, 0.9, True), (5, 1, 0.0, True), (1, 2, 0.7, False)]:
+        rng = generator("prompt_matrix.transition_step", n, d, shuffled)
+        x, rewards, _, _ = _data(rng, n=n, dim=d)
         order = rng.permutation(n) if shuffled else np.arange(n)
-        history = td.weighted_softmax_td(x, rewards, gamma, 4)
-        T = np.zeros((2 * dim + 3, n + 1))
-        T[:dim, :-1], T[dim : 2 * dim, :-1], T[-3, :-1] = x[:-1].T[:, order], x[1:].T[:, order], rewards[order]
-        T[:dim, -1] = x[-1]
-        columns = f"{n} transitions" + (" in random order" if shuffled else "")
-        for t in range(4):
-            result = numbers(call(answer, T, gamma), T.shape, f"your matrix for {columns}")
-            setting = f"with {columns}, after step {t + 1},"
-            right = np.append(history[t + 1][:-1][order], history[t + 1][-1])
-            expect(
-                close(result[: 2 * dim + 1], T[: 2 * dim + 1]),
-                f"{setting} features or rewards have changed; only the memories may.",
-            )
-            delta = (T[-3] + T[-2] - T[-1])[:-1]
-            expect(
-                not (n > 1 and close(result[-1, :-1], T[-1, :-1] + delta)),
-                f"{setting} each column moved by its own error only; it should move by the weighted errors of all.",
-            )
-            expect(
-                close(result[-1], right),
+        T = np.zeros((2 * d + 3, n + 1))
+        T[:d, :-1], T[d : 2 * d, :-1], T[-3, :-1] = x[:-1].T[:, order], x[1:].T[:, order], rewards[order]
+        T[:d, -1] = x[-1]
+        for t, values in enumerate(td.weighted_softmax_td(x, rewards, gamma, 3)):
+            T = T.copy()
+            T[-1], T[-2, :-1] = np.append(values[:-1][order], values[-1]), gamma * values[1:][order]
+            T[-2, -1] = rng.normal()  # free, so it must play no part
+            setting = f"with {n} transitions{' in random order' if shuffled else ''}, d = {d} and gamma = {gamma}, "
+            setting += f"in step {t + 1},"
+            result = numbers(call(answer, T, gamma, where=setting), T.shape, f"{setting} your matrix", finite=False)
+            result[-2, -1] = T[-2, -1]
+            found.append(result)
+            cases.append((setting, T, gamma))
+    query = "the query takes part as a source. Leave its column out of the n sources (the query is none)."
+    mistakes = [
+        (
+            "each column moved by its own error only; it should move by the weighted errors of all.",
+            _transition_step(value=_own_error, target=lambda T, gamma, entered: T[-2, :-1]),
+        ),
+        (
+            "each column moved by its own error only; it should move by the weighted errors of all.",
+            _transition_step(value=_own_error),
+        ),
+        (
+            query,
+            _transition_step(lambda T: T[-3] + T[-2] - T[-1], lambda left, queries: softmax(left.T @ queries)),
+        ),
+        (query, _transition_step(weights=lambda left, queries: softmax(left.T @ queries)[:-1])),
+        (
+            query,
+            _transition_step(lambda T: T[-3] + np.append(T[-2, :-1], 0) - T[-1], lambda left, q: softmax(left.T @ q)),
+        ),
+        (
+            "the target memory has not moved; it holds a value that changes, too.",
+            _transition_step(target=lambda T, gamma, entered: T[-2, :-1]),
+        ),
+        ("you copy from the next column; in this layout neighbours need not follow each other.", _neighbours),
+        ("the target row lacks the discount.", _transition_step(target=lambda T, gamma, entered: T[-2, :-1] + entered)),
+        (
+            "the target row was replaced by what it should only move by.",
+            _transition_step(target=lambda T, gamma, entered: gamma * entered),
+        ),
+        ("the target memory moves with errors from after the step; take those from before it.", _late_targets),
+        (
+            "the target memory moves like the value of the state that is left; it holds that of the state that is "
+            "entered.",
+            _target_like_left,
+        ),
+        (
+            "your softmax runs along the wrong axis: for each query the weights of the sources sum to 1.",
+            _transition_step(weights=lambda left, queries: softmax(left[:, :-1].T @ queries, axis=1)),
+        ),
+        ("you left the target memory out of the TD errors.", _transition_step(lambda T: (T[-3] - T[-1])[:-1])),
+        ("you left the value memory out of the TD errors.", _transition_step(lambda T: (T[-3] + T[-2])[:-1])),
+        ("the TD errors have the wrong sign.", _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1])),
+        ("the value row was replaced by what it should only move by.", _transition_step(value=lambda T, heard: heard)),
+        ("the query has not moved; it listens, too.", _transition_step(value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1]))),
+        ("nothing has changed.", lambda T, gamma: T),
+    ]
+
+    def otherwise(case, result):
+        setting, T, gamma = case
+        right = _transition_step()(T, gamma)
+        if not np.isfinite(result).all():
+            return f"{setting} your matrix holds NaN or infinity."
+        if not close(result[:-2], T[:-2], ROUNDING):
+            return f"{setting} features or rewards have changed; only the memories may."
+        if not close(result[-1], right[-1], ROUNDING):
+            return (
                 f"{setting} the value row is off. Compare the first block of the query column with that of the n "
-                "source columns (the query is none), and weight the errors from before the step.",
+                "source columns (the query is none), and weight the errors from before the step."
             )
-            target = gamma * history[t + 1][1:][order]
-            expect(
-                not close(result[-2, :-1], T[-2, :-1]) or close(T[-2, :-1], target),
-                f"{setting} the target memory has not moved; it holds a value that changes, too.",
-            )
-            neighbours = gamma * result[-1, 1:]
-            expect(
-                not (shuffled and close(result[-2, :-1], neighbours)),
-                f"{setting} you copy from the next column; in this layout neighbours need not follow each other.",
-            )
-            expect(
-                not close(result[-2, :-1], T[-2, :-1] + (target - T[-2, :-1]) / gamma),
-                f"{setting} the target row lacks the discount.",
-            )
-            expect(
-                close(result[-2, :-1], target),
-                f"{setting} the target row is off. It should move like the value of the state that is entered, times "
-                "the discount.",
-            )
-            T = result
+        return (
+            f"{setting} the target row is off. It should move like the value of the state that is entered, times the "
+            "discount."
+        )
+
+    judge(
+        found,
+        cases,
+        lambda case: _transition_step()(case[1], case[2]),
+        [(reason, lambda case, wrong=wrong: wrong(case[1], case[2])) for reason, wrong in mistakes],
+        otherwise,
+    )
     return "The columns may stand in any order; two softmaxes per step replace the shift."
 
 
 # -------------------------------------------------------------------------------------------- bug labs
 
 
-def _masked_step(Z, A, gamma, mask_scores=True, mask_errors=True):
-    scores = Z.T @ A @ Z
-    if mask_scores:
-        scores[-1] = -np.inf
-    weights = np.exp(scores - scores.max(axis=0))
-    weights = weights / weights.sum(axis=0)
-    delta = Z[-3] + Z[-2] - Z[-1]
-    if mask_errors:
-        delta[-1] = 0
-    new = Z.copy()
-    new[-1] += delta @ weights
-    new[-2, :-1] = gamma * new[-1, 1:]
-    return new
+def _masked(scores):
+    return np.vstack([softmax(scores[:-1]), np.zeros_like(scores[:1])])
+
+
+def _step(
+    weights=_masked,
+    error=lambda Z: Z[-3] + Z[-2] - Z[-1],
+    target=lambda Z, values, gamma: np.append(gamma * values[1:], Z[-2, -1]),
+    turned=False,
+):
+    """The chapter's step with something wrong in it; weights belong to all columns as sources."""
+
+    def function(Z, A, gamma):
+        new = Z.copy()
+        new[-1] += error(Z) @ weights(Z.T @ (A.T if turned else A) @ Z)
+        new[-2] = target(Z, new[-1], gamma)
+        return new
+
+    return function
 
 
 def bug_step(answer):
     """A mended `suspect_step(Z, A, gamma)`."""
-    for seed, n in [(17, 7), (18, 1)]:
-        rng = np.random.default_rng(seed)
-        x, rewards, values, gamma = _data(rng, n=n)
-        A = np.zeros((6, 6))
-        A[:3, :3] = rng.standard_normal((3, 3))
-        Z = prompt.build_prompt(x, rewards, values, gamma)
-        result = numbers(call(answer, Z, A, gamma), Z.shape, f"your prompt after a step with {n} transitions")
-        right = _masked_step(Z, A, gamma)
-        if close(result, right):
-            continue
-        expect(
-            not close(result, _masked_step(Z, A, gamma, False, False)),
-            "nothing has changed: the query still is a source.",
-        )
-        expect(
-            not close(result, _masked_step(Z, A, gamma, False, True)),
-            "the query adds no error any more, but it still takes a share of every softmax. The weights of the n real "
-            "sources should sum to 1.",
-        )
-        expect(close(result[:-2], Z[:-2]), "the features or the rewards have changed; only the memories may.")
-        expect(
-            close(result[-1], right[-1]),
-            "the values are off. Every column, the query included, should move by the weighted errors of the sources; "
-            "the score of source i for query j is entry (i, j) of the product with the source on the left.",
-        )
-        raise NotYet("the values are right, but the target memory does not fit them.")
+    cases = {}
+    for setting, (x, rewards, values, gamma) in _cases("bug_step", [(7, 3, 0.8), (5, 3, 0.6), (1, 2, 0.9), (6, 1, 0.5), (4, 2, 0.0)]).items():
+        d = x.shape[1]
+        A = np.zeros((d + 3, d + 3))
+        A[:d, :d] = generator("prompt_matrix.bug_step", setting).standard_normal((d, d))
+        cases[setting] = prompt.build_prompt(x, rewards, values, gamma), A, gamma
+
+    def without_query(Z):
+        return (Z[-3] + Z[-2] - Z[-1]) * np.append(np.ones(Z.shape[1] - 1), 0)
+
+    share = (
+        "the query adds no error any more, but it still takes a share of every softmax. The weights of the n real "
+        "sources should sum to 1."
+    )
+    misfit = "the values are right, but the target memory does not fit them: "
+    mistakes = [
+        ("nothing has changed: the query still is a source.", _step(softmax)),
+        (share, _step(softmax, without_query)),
+        (
+            "your mask hides the last column as a query; it must hide it as a source.",
+            _step(lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])),
+        ),
+        (
+            "your mask hides the query as a source and as a query; it should listen.",
+            _step(lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])),
+        ),
+        (
+            "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.",
+            _step(lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])),
+        ),
+        ("A is transposed: the source stands on the left.", _step(turned=True)),
+        ("you dropped the first column instead of the query.", _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])]))),
+        ("the sources have to be weighted; yours all count the same.", _step(lambda s: _masked(0 * s))),
+        ("a score of 0 does not hide the query: e to the power 0 is 1.", _step(_zero_score)),
+        (misfit + "it has not been written.", _step(target=lambda Z, values, gamma: Z[-2])),
+        (misfit + "it lacks the discount.", _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1]))),
+        (misfit + "it speaks of the column's own state.", _step(target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1]))),
+        (misfit + "nothing follows the query.", _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1))),
+    ]
+
+    def otherwise(arguments, found):
+        Z = arguments[0]
+        if not close(found[:-2], Z[:-2], ROUNDING):
+            return "the features or the rewards have changed; only the memories may."
+        if not close(found[-1], _step()(*arguments)[-1], ROUNDING):
+            return (
+                "the values are off. Every column, the query included, should move by the weighted errors of the "
+                "sources; the score of source i for query j is entry (i, j) of the product with the source on the left."
+            )
+        return "the values are right, but the target memory does not fit them."
+
+    judge_function(answer, _step(), cases, mistakes, otherwise)
     return "The query listens, and nobody listens to it."
+
+
+def _zero_score(scores):
+    return softmax(np.vstack([scores[:-1], 0 * scores[:1]]))
 
 
 def bug_builder(answer):
     """A mended `suspect_build(x, rewards)`."""
-    for seed, n in [(19, 7), (20, 1)]:
-        x, rewards, _, _ = _data(np.random.default_rng(seed), n=n)
-        result = numbers(call(answer, x, rewards), (6, n + 1), f"your prompt for {n} transitions")
-        if not close(result, prompt.build_prompt(x, rewards)):
-            expect(
-                not close(result[3], np.append(rewards[1:], [0, 0])),
-                "now the rewards stand one column too far to the left, and the first one is lost.",
-            )
-            _explain_rows(result, x, rewards, np.zeros(n + 1), 0.0)
+    cases = {setting: data[:2] for setting, data in _cases("bug_builder", _SIZES[:5]).items()}
+    _prompts(answer, cases, prompt.build_prompt)
     return "Each reward stands with the state that it was paid for leaving."
 
 

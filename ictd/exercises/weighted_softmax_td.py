@@ -3,13 +3,21 @@
 import numpy as np
 
 from ictd import features, mrp, td
-from ictd.exercises import NotYet, call, close, expect, numbers
-
-
-def _instance(rng, n_states=5, dim=3, n=40, gamma=0.8):
-    process = mrp.boyan_chain(n_states, gamma, rng)
-    return process, features.gaussian(n_states, dim, rng), process.sample(n, rng, start_state=0)
-
+from ictd.exercises._checking import (
+    ROUNDED,
+    ROUNDING,
+    NotYet,
+    call,
+    close,
+    distance,
+    expect,
+    generator,
+    judge_function,
+    name_mistake,
+    numbers,
+    which_are_right,
+)
+from ictd.exercises._walks import walks
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -20,156 +28,243 @@ def by_hand(answer):
     """v_2 of the states A, B, C on the trajectory B -> A -> C -> B."""
     answer = numbers(answer, (3,))
     trajectory, X = mrp.Trajectory(HAND_STATES, HAND_REWARDS), features.one_hot(3)
-    right = {
-        scale: td.weighted_softmax_td_states(trajectory, X, gamma, 2, score=td.inner_product_score(scale))
-        for scale, gamma in [(HAND_SCALE, HAND_GAMMA), (0.0, HAND_GAMMA)]
-    }
-    values = right[HAND_SCALE]
-    if close(answer, values[2]):
+
+    def steps(walk=trajectory, scale=HAND_SCALE, gamma=HAND_GAMMA, n_steps=2):
+        return td.weighted_softmax_td_states(walk, X, gamma, n_steps, score=td.inner_product_score(scale))
+
+    _, first, right = steps()
+    if close(answer, right):
         return None
-    expect(not close(answer, values[1]), "these are the values after one step; take one more.")
-    expect(not close(answer, values[2][[1, 0, 2]]), "the order should be A, B, C, not the order of the visits.")
     expect(
-        not close(answer, right[0.0][2]),
-        "you gave all three sources the same weight; the own state counts double.",
+        not np.abs(answer - right).max() < 0.06,
+        "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4.",
     )
     model = td.empirical_model(trajectory, 3)
     kernel = td.state_kernel(model, X, td.inner_product_score(HAND_SCALE))
-    expect(
-        not close(answer, values[1] + kernel @ model.reward),
-        "in the second step the TD errors are no longer the rewards alone: add gamma v_1 of the successor and take "
-        "away v_1 of the state that is left.",
-    )
-    undiscounted = model.reward + model.transition @ values[1] - values[1]
-    expect(not close(answer, values[1] + kernel @ undiscounted), "you left out the discount in the second step.")
-    expect(
-        not close(answer, kernel @ (model.reward + HAND_GAMMA * model.transition @ values[1] - values[1])),
-        "you have the change in the second step; add it to v_1.",
-    )
-    swept = values[1].copy()
+    change = kernel @ (model.reward + HAND_GAMMA * model.transition @ first - first)
+    swept = first.copy()
     for state in (1, 0, 2):
         swept[state] += kernel[state] @ (model.reward + HAND_GAMMA * model.transition @ swept - swept)
-    expect(not close(answer, swept), "all TD errors of a step use the values from before that step.")
-    expect(
-        not np.abs(answer - values[2]).max() < 0.06,
-        "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4.",
-    )
-    chapter = td.weighted_softmax_td_states(
-        mrp.Trajectory([0, 1, 2, 0], [4.0, 0.0, 8.0]), X, 0.5, 2, score=td.inner_product_score(HAND_SCALE)
-    )
-    expect(
-        not close(answer, chapter[2]), "these are the values of the example in the text; the walk here is another one."
-    )
-    fits = np.abs(answer - values[2]) < 1e-9
-    expect(not fits.any(), f"{' and '.join(np.array(list('ABC'))[fits])} is right; look at the others again.")
+    mistakes = {
+        "all your values are 0.": 0 * right,
+        "these are the rewards.": model.reward,
+        "these are the values after one step; take one more.": first,
+        "you have taken a third step; two are enough.": steps(n_steps=3)[-1],
+        "the order should be A, B, C, not the order of the visits.": right[[1, 0, 2]],
+        "you gave all three sources the same weight; the own state counts double.": steps(scale=0.0)[-1],
+        "the own state has three times the weight of another; it counts double.": steps(scale=np.log(3))[-1],
+        "in the second step the TD errors are no longer the rewards alone: add gamma v_1 of the successor and take "
+        "away v_1 of the state that is left.": first + kernel @ model.reward,
+        "you left out the discount in the second step.": first
+        + kernel @ (model.reward + model.transition @ first - first),
+        "in the second step you did not take away v_1 of the state that is left.": first
+        + kernel @ (model.reward + HAND_GAMMA * model.transition @ first),
+        "in the second step you took v_1 of the predecessor instead of the successor.": first
+        + kernel @ (model.reward + HAND_GAMMA * model.transition.T @ first - first),
+        "you have the change in the second step; add it to v_1.": change,
+        "in the second step each state moved by its own error only.": first
+        + (model.reward + HAND_GAMMA * model.transition @ first - first),
+        "all TD errors of a step use the values from before that step.": swept,
+        "these are the values of the example in the text; the walk here is another one.": steps(
+            mrp.Trajectory([0, 1, 2, 0], [4.0, 0.0, 8.0])
+        )[-1],
+        "these are the limits after many steps; two steps are enough.": steps(n_steps=400)[-1],
+    }
+    name_mistake(answer, right, mistakes, 0.006)
+    advice = which_are_right("ABC", np.abs(answer - right) < ROUNDING)
     raise NotYet(
-        "write down v_1 first: with v_0 = 0 the three TD errors are the rewards, and each state takes half of the error "
-        "of its own transition and a quarter of each other one."
+        advice
+        or "write down v_1 first: with v_0 = 0 the three TD errors are the rewards, and each state takes half of the "
+        "error of its own transition and a quarter of each other one."
     )
 
 
 # -------------------------------------------------------------------------------------------- kernel
 
 
+def _normalised(weights, axis=1):
+    return weights / weights.sum(axis=axis, keepdims=True)
+
+
+def _kernel(scores, counts):
+    scores = np.where(counts > 0, scores, -np.inf)
+    return _normalised(counts * np.exp(scores - scores.max(axis=1, keepdims=True)))
+
+
+def _hardmax(scores, counts):
+    return np.eye(len(counts))[scores.argmax(axis=1)]
+
+
 def kernel(answer):
     """A function (scores (q, m), counts (m,)) -> (q, m)."""
-    rng = np.random.default_rng(7)
-    scores, counts = rng.normal(size=(4, 6)), rng.integers(1, 9, size=6).astype(float)
-    plain = numbers(call(answer, scores, np.ones(6)), (4, 6), "your kernel for 4 queries and 6 sources")
-    sums = plain.sum(axis=1)
-    expect(
-        np.allclose(sums, 1),
-        "each row should sum to 1. "
-        + (
-            "Yours has columns that sum to 1: normalise over the sources."
-            if np.allclose(plain.sum(axis=0), 1)
-            else f"The first row sums to {sums[0]:.4g}."
+    rng, cases = generator("weighted_softmax_td.kernel"), {}
+    for n_queries, n_sources in [(4, 6), (3, 3), (1, 4), (5, 1)]:
+        setting = f"for scores of shape ({n_queries}, {n_sources})"
+        scores, counts = rng.normal(size=(n_queries, n_sources)), 1.0 + rng.permutation(9)[:n_sources]
+        cases[setting] = scores, counts
+    plain = {f"with counts of 1, {setting}": (scores, np.ones(len(counts))) for setting, (scores, counts) in cases.items()}
+    for setting, (scores, counts) in plain.items():
+        weights = numbers(call(answer, scores, counts), scores.shape, f"{setting} your kernel")
+        sums = weights.sum(axis=1)
+        expect(
+            np.allclose(sums, 1, atol=ROUNDING),
+            f"{setting} each row should sum to 1. "
+            + (
+                "Yours has columns that sum to 1: normalise over the sources."
+                if np.allclose(weights.sum(axis=0), 1)
+                else f"The first row sums to {sums[0]:.4g}."
+            ),
+        )
+    exact = "the weights should be the softmax of each row of scores; they are not."
+    same = {
+        "all your weights are equal; the scores do nothing.": lambda s, c: np.full(s.shape, 1 / len(c)),
+        "you give all the weight to the largest score; that is no softmax.": _hardmax,
+        "large scores should get large weights; in yours it is the other way round.": lambda s, c: _kernel(-s, c),
+        "you divided the scores by a square root; here such a factor is part of the score.": lambda s, c: _kernel(
+            s / np.sqrt(len(c)), c
         ),
+        "you took the largest score of each column away; that changes the weights of a row.": lambda s, c: _normalised(
+            np.exp(s - s.max(axis=0))
+        ),
+    }
+    judge_function(answer, _kernel, plain, same, exact, "your kernel")
+    counted = {
+        "the counts change nothing in your kernel: a source left three times has three times the weight.": (
+            lambda s, c: _kernel(s, np.ones(len(c)))
+        ),
+        "after multiplying with the counts, normalise again.": lambda s, c: _kernel(s, np.ones(len(c))) * c,
+        "after multiplying with the counts, normalise again; a division by their sum or their mean is not enough.": (
+            lambda s, c: _kernel(s, np.ones(len(c))) * c / c.mean()
+        ),
+        "you divide by the counts; a source that was left often has more weight.": lambda s, c: _kernel(s, 1 / c),
+        "you add the counts to the scores; they multiply the exponentials.": lambda s, c: _kernel(
+            s + c, np.ones(len(c))
+        ),
+        "you multiply the scores by the counts; the counts multiply the exponentials.": lambda s, c: _kernel(
+            s * c, np.ones(len(c))
+        ),
+        "the counts enter squared.": lambda s, c: _kernel(s, c**2),
+        "you turned the counts into frequencies and left the scores out.": lambda s, c: np.tile(c / c.sum(), (len(s), 1)),
+    }
+    judge_function(
+        answer, _kernel, cases, counted, "the counts should multiply the exponentials inside the sum too.", "your kernel"
     )
-    exact = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    expect(
-        close(plain, exact),
-        "with counts of 1 the weights should be the softmax of each row of scores; they are not.",
-    )
-    weighted = numbers(call(answer, scores, counts), (4, 6), "your kernel for 4 queries and 6 sources")
-    expect(
-        not close(weighted, plain),
-        "the counts change nothing in your kernel: a source left three times has three times the weight.",
-    )
-    exact = counts * np.exp(scores)
-    expect(not close(weighted, plain * counts), "after multiplying with the counts, normalise again.")
-    expect(
-        close(weighted, exact / exact.sum(axis=1, keepdims=True)),
-        "the counts should multiply the exponentials inside the sum too.",
-    )
-    large = numbers(call(answer, scores * 1e4, counts), (4, 6), "your kernel at scores of 10,000", finite=False)
-    expect(
-        np.allclose(large.sum(axis=1), 1),
-        "at scores of 10,000 the exponentials overflow or vanish: take the largest score of a row away first.",
-    )
-    expect(
-        (large.argmax(axis=1) == scores.argmax(axis=1)).all() and np.allclose(large.max(axis=1), 1),
-        "at scores of 10,000 the largest score of a row should take all the weight; in yours it does not.",
-    )
-    unseen = counts.copy()
-    unseen[2] = 0
-    exact = unseen * np.exp(scores)
-    weights = numbers(call(answer, scores, unseen), (4, 6), "your kernel with a count of 0")
-    expect(
-        close(weights, exact / exact.sum(axis=1, keepdims=True)),
-        "a source with count 0 should have weight 0, and the others should share the rest as if it were not there.",
-    )
-    scores[:, 2] = 5000.0
-    weights = numbers(call(answer, scores, unseen), (4, 6), "your kernel with a count of 0", finite=False)
-    expect(
-        close(weights, exact / exact.sum(axis=1, keepdims=True)),
-        "a source with count 0 may have the largest score of all; your other weights should not notice.",
-    )
+    _expect_stable_kernel(answer, rng)
     return "It also stands scores of 10,000 and sources that were never left."
+
+
+def _expect_stable_kernel(answer, rng):
+    """Expect the right weights at scores of 10,000, and where a source with count 0 has the largest score."""
+    counts = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 7.0])
+    base = np.array([[1e4], [0.0], [-1e4], [1e4]])
+    for scores in (1e3 * np.array([rng.permutation(9)[:6] for _ in range(4)]), base + rng.integers(-8, 9, (4, 6)) / 8):
+        # differences that float32 holds, so that it has no excuse
+        large = numbers(call(answer, scores, counts), (4, 6), "your kernel at scores of 10,000", finite=False)
+        expect(
+            np.allclose(large.sum(axis=1), 1, atol=ROUNDING),
+            "at scores of 10,000 the exponentials overflow or vanish: take the largest score of a row away first.",
+        )
+        exact = _kernel(scores, counts)
+        expect(
+            (large.argmax(axis=1) == exact.argmax(axis=1)).all(),
+            "at scores of 10,000 the largest score of a row should take all the weight; in yours it does not.",
+        )
+        expect(
+            distance(large, exact) <= ROUNDING,
+            "at scores of 10,000 your weights are off: take a number away from each row of scores, and change nothing "
+            "else about them.",
+        )
+        expect(close(large, exact), ROUNDED)
+    counts[2], scores = 0, rng.integers(-16, 17, (4, 6)) / 8
+    for largest, reason in [
+        (0.0, "a source with count 0 should have weight 0, and the others should share the rest as if it were not there."),
+        (5000.0, "a source with count 0 may have the largest score of all; your other weights should not notice."),
+    ]:
+        scores[:, 2] = largest
+        exact = _kernel(scores, counts)
+        weights = numbers(call(answer, scores, counts), (4, 6), "your kernel with a count of 0", finite=False)
+        expect(distance(weights, exact) <= ROUNDING, reason)
+        expect(close(weights, exact), ROUNDED)
 
 
 # ---------------------------------------------------------------------------------------- state step
 
 
+def _state_step(error=None, listen=lambda M, error: M @ error, old=lambda v, step_size: v, step=lambda step_size: step_size):
+    """A step in state form; ``error`` makes the TD errors, ``listen`` what each state hears of them."""
+
+    def function(values, kernel, reward, transition, gamma, step_size):
+        errors = (error or _td_error)(values, reward, transition, gamma)
+        return old(values, step_size) + step(step_size) * listen(kernel, errors)
+
+    return function
+
+
+def _td_error(v, r, P, gamma):
+    return r + gamma * P @ v - v
+
+
 def state_step(answer):
     """A function (values, kernel, reward, transition, gamma, step_size) -> values, on visited states."""
-    rng = np.random.default_rng(11)
-    process, X, trajectory = _instance(rng)
-    model = td.empirical_model(trajectory, process.n_states)
-    kernel_, gamma, step_size = td.state_kernel(model, X), process.gamma, 0.6
-    values = rng.normal(size=process.n_states)
-    result = numbers(
-        call(answer, values, kernel_, model.reward, model.transition, gamma, step_size),
-        values.shape,
-        "your new values for 5 states",
+    rng, cases = generator("weighted_softmax_td.state_step"), {}
+    for n_states, gamma, step_size in [(5, 0.8, 0.6), (3, 0.95, 1.5), (1, 0.5, 0.25), (4, 0.0, 0.75)]:
+        kernel_, P = (rng.dirichlet(np.ones(n_states), n_states) for _ in range(2))
+        setting = f"with {n_states} state{'s' if n_states > 1 else ''}, gamma = {gamma} and step size {step_size}"
+        cases[setting] = rng.normal(size=n_states), kernel_, rng.normal(size=n_states), P, gamma, step_size
+    mistakes = [
+        ("you returned the change; add it to the old values.", _state_step(old=lambda v, a: 0)),
+        ("the step size does nothing.", _state_step(step=lambda a: 1)),
+        ("you used the transposed kernel: rows are queries.", _state_step(listen=lambda M, e: M.T @ e)),
+        ("the kernel does nothing: that is the plain Bellman step.", _state_step(listen=lambda M, e: e)),
+        (
+            "each state hears its own error only, times its own weight; it should hear all of them.",
+            _state_step(listen=lambda M, e: np.diag(M) * e),
+        ),
+        (
+            "you used the transposed transition matrix: row s holds the successors of s.",
+            _state_step(lambda v, r, P, g: r + g * P.T @ v - v),
+        ),
+        ("you left out the old value of the state in the TD error.", _state_step(lambda v, r, P, g: r + g * P @ v)),
+        ("you left out the reward in the TD error.", _state_step(lambda v, r, P, g: g * P @ v - v)),
+        ("you left out the value of the successor in the TD error.", _state_step(lambda v, r, P, g: r - v)),
+        (
+            "apply the kernel to the whole TD error, not to a part of it.",
+            lambda v, M, r, P, g, a: v + a * (r + g * M @ P @ v - v),
+        ),
+        (
+            "apply the kernel to the whole TD error, not to a part of it.",
+            lambda v, M, r, P, g, a: v + a * (M @ r + g * P @ v - v),
+        ),
+        (
+            "apply the kernel to the whole TD error, not to a part of it.",
+            lambda v, M, r, P, g, a: v + a * (r + M @ (g * P @ v - v)),
+        ),
+        ("kernel and transition matrix are exchanged.", lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v)),
+        ("the TD error has the wrong sign.", _state_step(step=lambda a: -a)),
+        ("the discount is missing.", _state_step(lambda v, r, P, g: r + P @ v - v)),
+        ("the discount belongs to the successor's value, not to the reward.", _state_step(lambda v, r, P, g: g * (r + P @ v) - v)),
+        ("the step size scales the old values too.", _state_step(old=lambda v, a: (1 - a) * v)),
+        (
+            "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.",
+            lambda v, M, r, P, g, a: v + a * (M @ (r + g * P @ v) - v),
+        ),
+        ("the values have not changed.", lambda v, M, r, P, g, a: v),
+    ]
+    judge_function(
+        answer,
+        _state_step(),
+        cases,
+        mistakes,
+        "your values are off. Read the formula from the inside out: TD errors of the states first, then the kernel, "
+        "then the step.",
     )
-    td_errors = model.reward + gamma * model.transition @ values - values
-    right = values + step_size * kernel_ @ td_errors
-    if close(result, right):
-        return None
-    mistakes = {
-        "you returned the change; add it to the old values.": right - values,
-        "the step size does nothing.": values + kernel_ @ td_errors,
-        "you used the transposed kernel: rows are queries.": values + step_size * kernel_.T @ td_errors,
-        "the kernel does nothing: that is the plain Bellman step.": values + step_size * td_errors,
-        "you used the transposed transition matrix: row s holds the successors of s.": values
-        + step_size * kernel_ @ (model.reward + gamma * model.transition.T @ values - values),
-        "you left out the old value of the state in the TD error.": values
-        + step_size * kernel_ @ (model.reward + gamma * model.transition @ values),
-        "apply the kernel to the whole TD error, not to a part of it.": values
-        + step_size * (model.reward + gamma * kernel_ @ model.transition @ values - values),
-        "the TD error has the wrong sign.": values - step_size * kernel_ @ td_errors,
-        "the discount is missing.": values + step_size * kernel_ @ (model.reward + model.transition @ values - values),
-        "the step size scales the old values too.": (1 - step_size) * values + step_size * kernel_ @ td_errors,
-        "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.": values
-        + step_size * (kernel_ @ (model.reward + gamma * model.transition @ values) - values),
-    }
-    for reason, wrong in mistakes.items():
-        expect(not close(result, wrong), reason)
-    raise NotYet("read the formula from the inside out: TD errors of the states first, then the kernel, then the step.")
 
 
 # ------------------------------------------------------------------------------------- scale needed
+
+
+def _scale(odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log, floor=0.0):
+    return lambda count, n, gamma: max(floor, float(log(odds(gamma) * others(count, n))))
 
 
 def scale_needed(answer):
@@ -178,31 +273,56 @@ def scale_needed(answer):
     def diagonal(scale, count, n):
         return 1 / (1 + (n - count) / count * np.exp(-scale))  # a large scale does not overflow
 
-    for count, n, gamma in [(1, 10, 0.5), (5, 30, 0.9), (3, 200, 0.0), (40, 41, 0.99)]:
-        scale = float(
-            numbers(call(answer, count, n, gamma), (), f"your scale for count {count}, n = {n}, gamma = {gamma}")
-        )
-        goal = (1 + gamma) / 2
-        reached = diagonal(scale, count, n)
-        setting = f"for count {count}, n = {n} and gamma = {gamma}"
-        expect(
-            reached >= goal - 1e-9,
-            f"{setting} your scale gives a weight of {reached:.4f} on the own state, below the {goal:.4f} that is "
-            "needed.",
-        )
-        expect(
-            reached <= goal + 1e-9 or scale == 0,
-            f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed.",
-        )
-    scale = float(numbers(call(answer, 9, 10, 0.5), (), "your scale for count 9, n = 10, gamma = 0.5"))
-    expect(scale >= 0, "for count 9 and n = 10 your scale is negative; a score scale is at least 0.")
-    only = float(numbers(call(answer, 10, 10, 0.5), (), "your scale for count 10, n = 10, gamma = 0.5"))
-    expect(only == 0, "a state left in all 10 of 10 steps has all the weight already: the answer there is 0.")
+    cases = [(1, 10, 0.5), (5, 30, 0.9), (3, 200, 0.0), (40, 41, 0.99), (7, 8, 0.75), (2, 5, 0.25)]
+    cases += [(9, 10, 0.5), (5, 10, 0.0), (10, 10, 0.5), (1, 1, 0.9)]  # enough weight already
+    right, found = _scale(), []
+    for case in cases:
+        setting = "for count {}, n = {} and gamma = {}".format(*case)
+        found.append(float(numbers(call(answer, *case, where=setting), (), f"{setting} your scale", finite=False)))
+        expect(not np.isnan(found[-1]), f"{setting} your scale is NaN.")
+    needed = [right(*case) for case in cases]
+    error = np.abs(np.subtract(found, needed)) / np.maximum(1, needed)
+    if (error <= 1e-6).all():  # a search for the border is as good as a formula
+        return "The scale grows with the logarithm of n / count and of 1 / (1 - gamma)."
+    expect((error > 1e-3).any(), "your scales are " + ROUNDED)
+    negative = [case for case, scale in zip(cases, found) if scale < 0]
     expect(
-        scale == 0,
-        "a state left in 9 of 10 steps has more weight than it needs at every scale: the answer there is 0.",
+        not negative or np.abs(np.maximum(found, 0) - needed).max() > 1e-3,
+        "for count {}, n = {} and gamma = {} your scale is negative; a score scale is at least 0.".format(
+            *(negative or cases)[0]
+        ),
     )
-    return "The scale grows with the logarithm of n / count and of 1 / (1 - gamma)."
+    mistakes = {
+        "this is the weight that is needed, not the scale.": lambda count, n, gamma: (1 + gamma) / 2,
+        "these are the odds that the exponential has to reach; take the logarithm.": _scale(
+            log=lambda odds: odds if odds > 1 else 0
+        ),
+        "you took the logarithm with base 2; softmax weights are powers of e.": _scale(log=np.log2),
+        "you took the logarithm with base 10; softmax weights are powers of e.": _scale(log=np.log10),
+        "you compare with all n transitions; the other n - count share the rest.": _scale(others=lambda c, n: n / c),
+        "you forgot that the own state was left count times.": _scale(others=lambda c, n: n - c),
+        "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale(
+            lambda gamma: gamma / (1 - gamma) if gamma else 1e-300
+        ),
+        "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(lambda gamma: (1 + gamma) / 2),
+        "count and n - count are exchanged: a state that was left often needs less.": _scale(
+            others=lambda c, n: c / (n - c) if n > c else 1e-300
+        ),
+    }
+    name_mistake(
+        np.array(found), np.array(needed), {why: np.array([wrong(*case) for case in cases]) for why, wrong in mistakes.items()}
+    )
+    first = int(np.argmax(error > 1e-3))
+    (count, n, gamma), scale = cases[first], found[first]
+    reached, goal = diagonal(scale, count, n), (1 + gamma) / 2
+    setting = f"for count {count}, n = {n} and gamma = {gamma}"
+    expect(
+        scale >= needed[first],
+        f"{setting} your scale gives a weight of {reached:.4f} on the own state, below the {goal:.4f} that is needed."
+        if reached < goal
+        else f"{setting} your scale is negative; a score scale is at least 0.",
+    )
+    raise NotYet(f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed.")
 
 
 # --------------------------------------------------------------------------------- third eigenvalue
@@ -210,37 +330,55 @@ def scale_needed(answer):
 
 def third_eigenvalue(answer):
     """A function (q0, q1, q2, gamma) -> the eigenvalue of J that is neither gamma nor 1."""
-    rng = np.random.default_rng(13)
-    for _ in range(20):
-        q, gamma = rng.random(3), rng.uniform(0.1, 0.99)
-        kernel_ = np.column_stack([1 - q, q])
-        differences = np.array([[-1, gamma, 0], [0, -1, gamma]])
-        iteration = np.eye(3) + kernel_ @ differences
-        right = np.trace(iteration) - 1 - gamma
-        result = float(numbers(call(answer, *q, gamma), (), "your eigenvalue"))
-        setting = f"at q = ({q[0]:.2f}, {q[1]:.2f}, {q[2]:.2f}) and gamma = {gamma:.2f}"
-        expect(
-            abs(result - gamma) > 1e-9 and abs(result - 1) > 1e-9,
-            f"{setting} this is one of the two eigenvalues that do not depend on q.",
-        )
-        expect(
-            abs(result - np.trace(iteration)) > 1e-9,
-            f"{setting} this is the trace; the other two eigenvalues are part of it.",
-        )
-        mistakes = {
-            "you lost the discount somewhere.": 1 + q[0] - 2 * q[1] + q[2],
-            "the weights seem to be exchanged: q is the weight of the second transition.": (
-                1 + (1 - q[0]) - (1 - q[1]) * (1 + gamma) + gamma * (1 - q[2])
-            ),
-            "one sign is wrong.": 1 - q[0] + q[1] * (1 + gamma) - gamma * q[2],
-            "one sign is wrong; the query listens too.": 1 + q[0] - q[1] * (1 + gamma) - gamma * q[2],
-        }
-        for reason, wrong in mistakes.items():
-            expect(abs(result - wrong) > 1e-9, f"{setting} your number is not an eigenvalue: {reason}")
-        expect(
-            abs(result - right) < 1e-9,
-            f"{setting} your number is not an eigenvalue of the iteration matrix. Write down its diagonal first.",
-        )
+
+    def J(q0, q1, q2, gamma):
+        kernel_ = np.array([[1 - q0, q0], [1 - q1, q1], [1 - q2, q2]])
+        return np.eye(3) + kernel_ @ np.array([[-1, gamma, 0], [0, -1, gamma]])
+
+    def right(q0, q1, q2, gamma):
+        return np.trace(J(q0, q1, q2, gamma)) - 1 - gamma
+
+    rng, cases = generator("weighted_softmax_td.third_eigenvalue"), {}
+    while len(cases) < 20:  # on both sides of 1 and of gamma, and away from them
+        q, gamma = rng.random(3), 0.0 if len(cases) == 7 else rng.uniform(0.1, 0.99)
+        if min(abs(right(*q, gamma) - 1), abs(right(*q, gamma) - gamma)) > 0.05:
+            cases[f"at q = ({q[0]:.2f}, {q[1]:.2f}, {q[2]:.2f}) and gamma = {gamma:.2f}"] = *q, gamma
+    largest = "you take the largest of the three eigenvalues; which one depends on q is not a matter of size."
+    mistakes = [
+        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: 1.0),
+        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: g),
+        ("this is the trace; the other two eigenvalues are part of it.", lambda *a: np.trace(J(*a))),
+        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: np.trace(J(*a)) - 1),
+        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: right(*a) + 1),
+        ("this is the determinant, the product of all three eigenvalues.", lambda *a: np.linalg.det(J(*a))),
+        (largest, lambda *a: max(1.0, right(*a))),
+        (largest, lambda *a: max(1.0, abs(right(*a)))),
+        (largest.replace("largest", "smallest"), lambda *a: min(a[3], right(*a))),
+        (largest.replace("largest", "middle one"), lambda *a: sorted([a[3], 1.0, right(*a)])[1]),
+        ("this is an eigenvalue of K D; J has the identity added to it.", lambda *a: right(*a) - 1),
+        ("your number is not an eigenvalue: you lost the discount somewhere.", lambda a, b, c, g: 1 + a - 2 * b + c),
+        (
+            "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
+            "second transition.",
+            lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
+        ),
+        (
+            "your number is not an eigenvalue: one sign is wrong; the query listens too.",
+            lambda a, b, c, g: 1 + a - b * (1 + g) - g * c,
+        ),
+        (
+            "your number is not an eigenvalue: the query listens too, with its own weight.",
+            lambda a, b, c, g: 1 + a - b * (1 + g),
+        ),
+    ]
+    judge_function(
+        answer,
+        right,
+        cases,
+        mistakes,
+        "your number is not an eigenvalue of the iteration matrix. Write down its diagonal first.",
+        "your eigenvalue",
+    )
     return "With gamma, three weights decide whether the shortest walk that can diverge does so."
 
 
@@ -264,7 +402,8 @@ def faster_steps(answer):
 
 
 def _errors(rng, step_sizes):
-    _, _, trajectory = _instance(rng, n_states=8, n=200, gamma=0.9)
+    process = mrp.boyan_chain(8, 0.9, rng)
+    trajectory = process.sample(200, rng, start_state=0)
     X = features.one_hot(8)
     score = td.inner_product_score(6.0)
     target = td.certainty_equivalence(td.empirical_model(trajectory, 8), 0.9, boundary=0.0)
@@ -277,19 +416,72 @@ def _errors(rng, step_sizes):
 # --------------------------------------------------------------------------------------------- bug lab
 
 
+def _algorithm(K=lambda x: td.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows):
+    """Weighted softmax TD at all steps; ``order`` updates positions one after the other."""
+
+    def function(x, rewards, gamma, n_steps):
+        weights, v, errors = K(x), np.zeros(len(x)), delta or (lambda v, r, gamma: r + gamma * v[1:] - v[:-1])
+        first, history = errors(v, rewards, gamma), [v]
+        for _ in range(n_steps):
+            v = v.copy()
+            if order:
+                for j in order(range(len(x))):
+                    v[j] += weights[j] @ errors(v, rewards, gamma)
+            else:
+                v += weights @ (first if fixed_delta else errors(v, rewards, gamma))
+            history.append(v)
+        return show(np.array(history))
+
+    return function
+
+
+def _same_state(x):
+    same = (x[:, None] == x[None, :-1]).all(axis=-1).astype(float)
+    return same / np.maximum(same.sum(axis=1, keepdims=True), 1)
+
+
 def bug(answer):
     """A mended `suspect(x, rewards, gamma, n_steps)`, with values at all steps."""
-    process, X, trajectory = _instance(np.random.default_rng(17))
-    x, gamma = X[trajectory.states], process.gamma
-    right = td.weighted_softmax_td(x, trajectory.rewards, gamma, 12)
-    result = numbers(call(answer, x, trajectory.rewards, gamma, 12), right.shape, "the values of 12 steps")
-    if close(result, right):
-        return "Visits of one state agree at every step again."
-    first = trajectory.states == 1
-    spread = max(np.ptp(row[first]) for row in result)
-    expect(spread < 1e-9, f"visits of one state still differ, by {spread:.2g} within 12 steps.")
-    step = int(np.argmax(np.abs(result - right).max(axis=1) > 1e-9))
-    raise NotYet(f"visits of one state agree now, but the values are off from step {step} on.")
+    rng, cases = generator("weighted_softmax_td.bug features"), {}
+    sizes = [(3, 12), (2, 5), (4, 6), (1, 3), (3, 4), (2, 6)]
+    for (setting, (states, rewards, gamma, n)), (d, n_steps) in zip(walks("weighted_softmax_td.bug").items(), sizes):
+        X = rng.normal(size=(n, d))
+        cases[f"{setting}, with d = {d} and {n_steps} steps,"] = X[states], rewards, gamma, n_steps
+    mistakes = [
+        ("nothing has changed: visits of one state still differ.", _algorithm(order=iter)),
+        ("visits of one state still differ: now the last position goes first.", _algorithm(order=reversed)),
+        (
+            "the TD errors never change: compute them anew in every step, before the loop over positions.",
+            _algorithm(fixed_delta=True),
+        ),
+        ("all rows of your history are the last one: store a copy of the values.", _algorithm(show=lambda h: 0 * h + h[-1])),
+        (
+            "the query has become a source: its weight is lost.",
+            _algorithm(lambda x: td.softmax_kernel(x, x)[:, :-1]),
+        ),
+        ("the weights of each source sum to 1 over the positions; those of each position should.", _algorithm(_wrong_axis)),
+        ("all sources have the same weight now.", _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1)))),
+        ("a position listens to visits of its own state only; the kernel was right before.", _algorithm(_same_state)),
+        ("the discount is missing.", _algorithm(delta=lambda v, r, gamma: r + v[1:] - v[:-1])),
+        ("the values of the successors are missing.", _algorithm(delta=lambda v, r, gamma: r - v[:-1])),
+        ("your values are the changes; add them up.", _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)]))),
+        ("all your values are 0.", _algorithm(show=lambda h: 0 * h)),
+    ]
+
+    def otherwise(arguments, found):
+        x, right = arguments[0], _algorithm()(*arguments)
+        spread = max(np.ptp(found[:, (x == one).all(axis=1)], axis=1).max() for one in x)
+        if spread > ROUNDING:
+            return f"visits of one state still differ, by {spread:.2g} within {arguments[3]} steps."
+        step = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
+        return f"visits of one state agree now, but the values are off from step {step} on."
+
+    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "your history")
+    return "Visits of one state agree at every step again."
+
+
+def _wrong_axis(x):
+    return _normalised(np.exp(x @ x[:-1].T), axis=0)
 
 
 EXERCISES = {
