@@ -5,8 +5,11 @@ the argument, what came and what was expected.
 """
 
 import numbers
+from pathlib import Path
 
 import numpy as np
+
+from ictd._settings import numpy_defaults
 
 # Probabilities may miss 1 by rounding, also when they were computed in float32 or typed with seven digits.
 SUM_TOLERANCE = 1e-6
@@ -61,6 +64,7 @@ def _is_masked(value):
     return isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)
 
 
+@numpy_defaults()
 def array(name, value, shape, *, dtype=np.float64, finite=True):
     """Return ``value`` as an array of the given shape.
 
@@ -79,8 +83,7 @@ def array(name, value, shape, *, dtype=np.float64, finite=True):
             raise TypeError
         if dtype is None:
             dtype = np.float32 if result.dtype == np.float32 else np.float64
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
-            result = result.astype(dtype)
+        result = result.astype(dtype)  # what becomes infinite is refused below
     except UNREADABLE:
         raise TypeError(f"{name} must be an array of real numbers of shape {expected}; got {describe(value)}") from None
     lengths = shape[1:] if shape and shape[0] is ... else shape
@@ -191,6 +194,7 @@ def step_sizes(step_size, n_steps, name="step_size"):
     return sizes
 
 
+@numpy_defaults()
 def distribution(name, value, n_states):
     """Return a probability vector of shape (n_states,); a sum that misses 1 by more than rounding is divided out."""
     weights = array(name, value, (n_states,))
@@ -202,6 +206,7 @@ def distribution(name, value, n_states):
     return _normalised(weights)
 
 
+@numpy_defaults()
 def stochastic(name, value, n_rows=None, n_columns=None):
     """Return a row-stochastic matrix, rows treated as in `distribution`; square unless both lengths are given."""
     if n_rows is None:
@@ -251,6 +256,27 @@ def option(name, value, options):
     return value
 
 
+def flag(name, value):
+    """Return ``value`` as a bool if it is True or False, of Python or NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {describe(value)}")
+    return bool(value)
+
+
+def function(name, value):
+    """Return ``value`` if it is None or can be called."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function or None; got {describe(value)}")
+    return value
+
+
+def file_path(name, value):
+    """Return ``value`` as a Path."""
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"{name} must be a str or a Path; got {describe(value)}")
+    return Path(value)
+
+
 class ReadOnly:
     """Base of the frozen dataclasses: copies made by copy and pickle are read-only as well."""
 
@@ -258,10 +284,18 @@ class ReadOnly:
         freeze(self, **state)
 
 
-def freeze(instance_, **arrays):
-    """Store read-only copies in the fields of a frozen dataclass."""
-    for field, values in arrays.items():
-        if isinstance(values, np.ndarray):
-            values = values.copy()
-            values.flags.writeable = False
-        object.__setattr__(instance_, field, values)
+def freeze(instance_, **fields):
+    """Store fields of a frozen dataclass, arrays as read-only copies, also those in dicts and lists."""
+    for field, value in fields.items():
+        object.__setattr__(instance_, field, _frozen(value))
+
+
+def _frozen(value):
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    elif type(value) is dict:
+        value = {name: _frozen(entry) for name, entry in value.items()}
+    elif type(value) is list:
+        value = [_frozen(entry) for entry in value]
+    return value

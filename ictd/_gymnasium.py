@@ -1,4 +1,7 @@
-"""The model of a tabular Gymnasium environment and a policy for it, checked before any work is done."""
+"""The model of a tabular Gymnasium environment and a policy for it, checked before any work is done.
+
+The table of an environment says nothing about the wrappers around it, and not always the truth about itself.
+"""
 
 from collections.abc import Mapping
 
@@ -7,9 +10,24 @@ import numpy as np
 from ictd import _checks
 
 
+# Wrappers of Gymnasium that change neither states nor actions, rewards or ends of episodes. A time limit is noticed when
+# it cuts an episode off.
+HARMLESS = {
+    "Autoreset",
+    "HumanRendering",
+    "OrderEnforcing",
+    "PassiveEnvChecker",
+    "RecordEpisodeStatistics",
+    "RecordVideo",
+    "RenderCollection",
+    "TimeLimit",
+}
+
+
 def tabular_model(env):
     """The possible outcomes, as lists by state and action, and the start distribution, all checked."""
     inner = getattr(env, "unwrapped", env)
+    _check_wrappers(env, inner)
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if model is None or start is None:
         raise ValueError(
@@ -27,6 +45,88 @@ def tabular_model(env):
             )
         outcomes.append([_outcomes(model[state][action], state, action, n_states) for action in range(n_actions)])
     return outcomes, start
+
+
+def _check_wrappers(env, inner):
+    """Refuse wrappers that step or reset in a way of their own, and options that the table leaves out."""
+    while env is not inner and hasattr(env, "env"):
+        for method in ("step", "reset"):
+            if method in vars(env) or not _is_harmless(type(env), method):
+                raise ValueError(
+                    f"env must have no wrapper that may change states, actions, rewards or ends of episodes, which its "
+                    f"table P would not show; {type(env).__name__} has its own {method}. If it changes none of them, "
+                    f"pass the environment inside it, its attribute env"
+                )
+        env = env.env
+    if getattr(inner, "fickle_passenger", False) and getattr(inner, "fickle_probability", 1) > 0:
+        raise ValueError(
+            "env must behave as its table P says; with fickle_passenger=True the passenger may change the destination, "
+            "which is not in the table of Taxi, nor Markov in its states"
+        )
+
+
+def _is_harmless(kind, method):
+    owner = next((cls for cls in kind.__mro__ if method in vars(cls)), None)
+    if owner is None:
+        return True
+    module, name = owner.__module__, owner.__name__
+    return (module == "gymnasium.core" and name == "Wrapper") or (
+        module.startswith("gymnasium.wrappers.") and name in HARMLESS
+    )
+
+
+def check_ends(model, start, policy):
+    """Refuse an environment in which one state sometimes ends an episode and sometimes does not, under a policy."""
+    going = set(np.flatnonzero(start).tolist())
+    ended, waiting = set(), sorted(going)
+    while waiting:
+        state = waiting.pop()
+        for action in np.flatnonzero(policy[state]):
+            for _, next_state, _, terminated in model[state][action]:
+                if terminated:
+                    ended.add(next_state)
+                elif next_state not in going:
+                    going.add(next_state)
+                    waiting.append(next_state)
+    if going & ended:
+        raise ValueError(
+            f"env must have states of which each either ends an episode or does not; state {min(going & ended)} ends one "
+            f"when some transitions enter it, but is also one in which an episode starts or goes on"
+        )
+
+
+def reset(env, start, **seed):
+    """The first state of an episode."""
+    result = env.reset(**seed)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"env must return (observation, info) from reset; got {_checks.describe(result)}")
+    state = _checks.integer("env: the observation of reset", result[0], low=0, high=len(start) - 1)
+    if start[state] == 0:
+        raise ValueError(f"env must start as its initial_state_distrib says; it started in state {state}")
+    return state
+
+
+def step(env, model, state, action):
+    """The next state, the reward and whether the episode has ended, if the table of the environment knows them."""
+    result = env.step(action)
+    if not isinstance(result, tuple) or len(result) != 5:
+        raise TypeError(
+            f"env must return (observation, reward, terminated, truncated, info) from step; got "
+            f"{_checks.describe(result)}"
+        )
+    observation, reward, terminated, truncated, _ = result
+    next_state = _checks.integer("env: the observation of step", observation, low=0, high=len(model) - 1)
+    reward, terminated = _checks.real("env: the reward of step", reward), bool(terminated)
+    if truncated and not terminated:
+        raise ValueError(
+            "env must not cut episodes off; this one did after a time limit: make it with max_episode_steps=-1"
+        )
+    if not any(outcome[1:] == (next_state, reward, terminated) for outcome in model[state][action]):
+        raise ValueError(
+            f"env must behave as its table P says; action {action} in state {state} led to state {next_state} with reward "
+            f"{reward:g}{' and the end of the episode' if terminated else ''}, which P[{state}][{action}] does not hold"
+        )
+    return next_state, reward, terminated
 
 
 def _count(name, table):

@@ -41,6 +41,26 @@ def check_finite(name, tensor):
     return tensor
 
 
+def nan_where_infinite(tensor):
+    """A tensor with NaN where it overflowed.
+
+    Softmax would give a score of -inf the weight 0, which is right for a score that was set so, not for one that
+    overflowed; NaN reaches the result, where `check_result` finds it.
+    """
+    return tensor.masked_fill(~torch.isfinite(tensor), torch.nan)
+
+
+def check_result(name, given, result, what="scores or values overflow"):
+    """Return what was computed from the tensor ``given``, named ``name``, if it is finite in its type."""
+    if not torch.isfinite(result).all():
+        largest = float(given.detach().abs().max())
+        raise ValueError(
+            f"{name} must give finite results in {result.dtype}; it has entries of up to {largest:.3g}, and {what}: "
+            f"scale it down, or use a type with a larger range"
+        )
+    return result
+
+
 def check_square(name, matrix, size, *others):
     """Return a matrix of shape (..., size, size) that fits ``others``, tensors that are known to fit each other.
 

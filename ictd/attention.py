@@ -1,10 +1,22 @@
-"""Softmax attention over the source columns of a prompt, and the parameters that make it TD."""
+"""Softmax attention over the source columns of a prompt, and the parameters that make it TD.
+
+Functions of tensors, here and in the layers, follow the caller's grad mode, and compute in the type and on the device
+of what they get. They refuse input that makes scores or results overflow in that type.
+"""
 
 import torch
 import torch.nn.functional as F
 
 from ictd import _checks
-from ictd._tensors import check_dtype, check_prompt, check_square, step_size_tensor
+from ictd._settings import torch_defaults
+from ictd._tensors import (
+    check_dtype,
+    check_prompt,
+    check_result,
+    check_square,
+    nan_where_infinite,
+    step_size_tensor,
+)
 from ictd.prompt import rows
 
 
@@ -25,13 +37,13 @@ def attention_weights(Z, A):
     """
     check_prompt(Z)
     check_square("A", A, Z.shape[-2], Z)
-    return weights(Z, A)
+    return check_result("Z", Z, weights(Z, A), "scores overflow")
 
 
 def weights(Z, A):
-    """As `attention_weights`, without checks."""
+    """As `attention_weights`, without checks; columns with a score that overflows are NaN."""
     sources = Z[..., :-1]
-    return torch.softmax(sources.transpose(-1, -2) @ (A @ Z), dim=-2)
+    return torch.softmax(nan_where_infinite(sources.transpose(-1, -2) @ (A @ Z)), dim=-2)
 
 
 def softmax_attention(Z, V, A):
@@ -50,12 +62,12 @@ def softmax_attention(Z, V, A):
     Raises
     ------
     ValueError, TypeError
-        Shapes or types that do not fit, NaN.
+        Shapes or types that do not fit, NaN, numbers so large that scores or results overflow in their type.
     """
     check_prompt(Z)
     check_square("V", V, Z.shape[-2], Z)
     check_square("A", A, Z.shape[-2], Z, V)
-    return attend(Z, V, A)
+    return check_result("Z", Z, attend(Z, V, A))
 
 
 def attend(Z, V, A):
@@ -75,6 +87,7 @@ def shift_left(Y):
     return F.pad(Y[..., 1:], (0, 1))
 
 
+@torch_defaults()
 def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     """The paper's parameters: a head that adds alpha times the weighted TD errors to the value memory.
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd._tensors import check_parameters, check_prompt, check_square, check_value_matrix, store
+from ictd._tensors import check_parameters, check_prompt, check_result, check_square, check_value_matrix, store
 from ictd.attention import attend, shift_left
 from ictd.prompt import rows
 
@@ -82,10 +82,10 @@ class DualHeadLayer(nn.Module):
             store(self, name, matrix)
 
     def forward(self, Z):
-        """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
+        """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
         check_prompt(Z, size=self.V.shape[-1])
         _check_all({name: getattr(self, name) for name in ("V", "A", "V_target", "A_target")}, Z.shape[-2], Z)
-        return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)
+        return check_result("Z", Z, dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target))
 
 
 def _check_all(matrices, size, *fitting):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ictd import _checks
+from ictd._settings import numpy_defaults
 
 
 def one_hot(n_states, scale=1.0):
@@ -24,6 +25,7 @@ def one_hot(n_states, scale=1.0):
     return _checks.real("scale", scale, low=0, low_open=True) * np.eye(n_states)
 
 
+@numpy_defaults()
 def gaussian(n_states, dim, rng, scale=1.0):
     """Independent normal features with mean 0 and standard deviation ``scale``.
 
@@ -42,9 +44,14 @@ def gaussian(n_states, dim, rng, scale=1.0):
     n_states = _checks.side("n_states", n_states)
     dim = _checks.side("dim", dim)
     rng = _checks.numpy_generator(rng)
-    return _checks.real("scale", scale, low=0, low_open=True) * rng.standard_normal((n_states, dim))
+    scale = _checks.real("scale", scale, low=0, low_open=True)
+    result = scale * rng.standard_normal((n_states, dim))
+    if not np.isfinite(result).all():
+        raise ValueError(f"scale must be smaller: a feature overflows; got {scale:.3g}")
+    return result
 
 
+@numpy_defaults()
 def triangular(n_states, dim, scale=1.0):
     """Boyan's features: overlapping hat functions over the numbered states, the same for every task.
 

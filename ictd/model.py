@@ -1,17 +1,21 @@
-"""Softmax Transformers for in-context TD: L layers, with the masked parameters of the paper or with all of them."""
+"""Softmax Transformers for in-context TD: L layers, with the masked parameters of the paper or with all of them.
+
+Models are made on the CPU (or on the device of their generator), as trainable parameters of the type that is named,
+whatever the reader's settings of torch are. A forward pass follows the grad mode of the caller.
+"""
 
 import numpy as np
 import torch
 from torch import nn
 
 from ictd import _checks
+from ictd._forms import FORMS
+from ictd._settings import numpy_defaults, torch_defaults
 from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
 from ictd.attention import block_matrix, constructed_parameters, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
-
-FORMS = ("tsm", "dual_head", "independent_heads")
 
 
 class _Stack(nn.Module):
@@ -37,8 +41,8 @@ class _Stack(nn.Module):
         scale = _checks.real("init_scale", init_scale, low=0)
         sets = 1 if self.shared else self.n_layers
         for name, shape in shapes.items():
-            noise = torch.randn(sets, *shape, generator=generator, dtype=dtype)
-            setattr(self, name, nn.Parameter(scale * noise))
+            noise = torch.randn(sets, *shape, generator=generator, dtype=dtype, device=generator.device)
+            setattr(self, name, nn.Parameter(check_finite(f"init_scale times a draw, {name},", scale * noise)))
 
     def matrices(self):
         """The full value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
@@ -58,7 +62,8 @@ class _Stack(nn.Module):
         Raises
         ------
         ValueError, TypeError
-            A prompt that does not fit, or parameters that hold NaN or infinity, as after a training that diverged.
+            A prompt that does not fit; parameters that hold NaN or infinity, as after a training that diverged; a
+            layer in which scores or values are no longer finite in the type of the parameters.
         """
         Z = self._prompt(Z0)
         for name, parameter in self.named_parameters():
@@ -73,10 +78,15 @@ class _Stack(nn.Module):
             else:
                 target = () if targets is None else (targets[0][index], targets[1][index])
                 Z = dual_head_step(Z, V[index], A[index], self.gamma, *target)
+            if not torch.isfinite(Z).all():
+                raise ValueError(
+                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or infinity: "
+                    f"features are too large for scores in this type, or the iteration diverges"
+                )
             yield Z
 
     def forward(self, Z0):
-        """Z_L for Z_0 of shape (..., d+3, n+1), an ndarray or a Tensor."""
+        """Z_L for Z_0 of shape (..., d+3, n+1), an ndarray or a Tensor; raises as `layers` does."""
         for Z in self.layers(Z0):
             pass
         return Z
@@ -100,6 +110,7 @@ class _Stack(nn.Module):
         value = rows(self.d).value
         return torch.stack([Z[..., value, :] for Z in self.layers(Z0)], dim=-2)
 
+    @numpy_defaults()
     def _prompt(self, Z0):
         """Z_0 as a tensor in the type and on the device of the parameters."""
         if not isinstance(Z0, torch.Tensor):
@@ -153,6 +164,7 @@ class SoftmaxICTD(_Stack):
         Numbers out of range, an unknown form, a generator that is none.
     """
 
+    @torch_defaults()
     def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
         super().__init__()
         self._configure(d, n_layers, gamma, shared, form, dtype)
@@ -162,6 +174,7 @@ class SoftmaxICTD(_Stack):
         self._draw(generator, dtype, init_scale, **shapes)
 
     @classmethod
+    @torch_defaults()
     def constructed(cls, d, n_layers, gamma, step_size=1.0, *, form="tsm", dtype=torch.float64):
         """The model with the paper's parameters: weights alpha (1, 1, -1) and the identity as score block.
 
@@ -217,6 +230,7 @@ class FullICTD(_Stack):
         Value and score matrices.
     """
 
+    @torch_defaults()
     def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
         super().__init__()
         _checks.option("form", form, FORMS[:2])
@@ -225,6 +239,7 @@ class FullICTD(_Stack):
         self._draw(generator, dtype, init_scale, V=(side, side), A=(side, side))
 
     @classmethod
+    @torch_defaults()
     def from_matrices(cls, V, A, n_layers, gamma, *, form="tsm"):
         """A model with given matrices.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks, _gymnasium
+from ictd._settings import numpy_defaults
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,7 @@ class MRP(_checks.ReadOnly):
             raise ValueError(f"transition must have larger probabilities for float64; the smallest is {smallest:.3g}")
         return result
 
+    @numpy_defaults()
     def sample(self, n_transitions, rng, start_state=None):
         """Draw a trajectory.
 
@@ -162,6 +164,7 @@ class MRP(_checks.ReadOnly):
         return Trajectory(states, self.reward[states[:-1]])
 
 
+@numpy_defaults()
 def solve_bellman(transition, reward, gamma):
     """The solutions of v = r + gamma P v, shape (..., S), without checks of the input."""
     identity = np.eye(reward.shape[-1])
@@ -171,21 +174,21 @@ def solve_bellman(transition, reward, gamma):
     return value
 
 
+@numpy_defaults()
 def eliminate(transition):
     """Stationary distributions of irreducible chains, shape (..., S), by the elimination of `MRP.stationary`.
 
     Without checks: other chains, and probabilities too small for float64, give NaN, infinity or 0.
     """
     P, n = transition.copy(), transition.shape[-1]
-    with np.errstate(all="ignore"):
-        for k in range(n - 1, 0, -1):
-            # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
-            P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
-            P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
-        mu = np.ones(P.shape[:-1])
-        for k in range(1, n):
-            mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
-            mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
+    for k in range(n - 1, 0, -1):
+        # Take out state k: a visit to it ends in a state below k, in proportion to P[k, :k].
+        P[..., :k, k] /= P[..., k, :k].sum(axis=-1, keepdims=True)
+        P[..., :k, :k] += P[..., :k, k, None] * P[..., k, None, :k]
+    mu = np.ones(P.shape[:-1])
+    for k in range(1, n):
+        mu[..., k] = (mu[..., :k] * P[..., :k, k]).sum(axis=-1)
+        mu[..., : k + 1] /= mu[..., : k + 1].sum(axis=-1, keepdims=True)
     return mu
 
 
@@ -214,6 +217,7 @@ def _recurrent_classes(transition):
     return classes
 
 
+@numpy_defaults()
 def boyan_chain(n_states, gamma, rng):
     """A random Boyan chain, drawn as in the paper's experiment.
 
@@ -254,6 +258,7 @@ def boyan_transitions(count, n_states, rng):
     return transition
 
 
+@numpy_defaults()
 def from_gymnasium(env, policy, gamma):
     """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
 
@@ -267,7 +272,8 @@ def from_gymnasium(env, policy, gamma):
         With the model ``env.unwrapped.P[state][action] = [(probability, next_state, reward, terminated), ...]``
         and ``env.unwrapped.initial_state_distrib``, as FrozenLake, CliffWalking and Taxi have them.
         States are 0..S-1 and have the same actions 0..A-1. Outcomes of probability 0 and time limits of
-        wrappers are ignored.
+        wrappers are ignored. Wrappers that step or reset in a way of their own are refused, since the table does
+        not show what they change, and so is Taxi with a fickle passenger, of which its table does not know.
     policy : array_like, shape (S, A) or (S,)
         Action probabilities per state, or one action per state.
     gamma : float
@@ -280,12 +286,14 @@ def from_gymnasium(env, policy, gamma):
     Raises
     ------
     ValueError, TypeError
-        An environment without such a model, or a policy that does not fit it.
+        An environment without such a model, or in which a state may or may not end an episode, depending on how
+        it is entered; a policy that does not fit it.
     """
     gamma = _checks.discount(gamma)
     model, start = _gymnasium.tabular_model(env)
     n_states = len(model)
     policy = _gymnasium.action_probabilities(policy, n_states, len(model[0]))
+    _gymnasium.check_ends(model, start, policy)
     transition = np.zeros((n_states, n_states))
     reward = np.zeros(n_states)
     terminal = np.zeros(n_states, dtype=bool)
@@ -301,6 +309,7 @@ def from_gymnasium(env, policy, gamma):
     return MRP(transition, reward, gamma, start)
 
 
+@numpy_defaults()
 def rollout_gymnasium(env, policy, n_transitions, rng):
     """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
 
@@ -310,8 +319,8 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
     Parameters
     ----------
     env : gymnasium.Env
-        Tabular, as for `from_gymnasium`. Episodes cut off by a time limit are refused, since they are
-        not Markov: make the environment with ``max_episode_steps=-1``.
+        Tabular, as for `from_gymnasium`, and with no other outcomes than those in its table. Episodes cut off by
+        a time limit are refused, since they are not Markov: make the environment with ``max_episode_steps=-1``.
     policy : array_like, shape (S, A) or (S,)
         Action probabilities per state, or one action per state.
     n_transitions : int
@@ -321,22 +330,26 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
     Returns
     -------
     Trajectory
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `from_gymnasium`; an environment that is cut off, or does something that its table does not hold.
     """
     n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
     rng = _checks.numpy_generator(rng)
-    model, _ = _gymnasium.tabular_model(env)
-    actions = _cumulative(_gymnasium.action_probabilities(policy, len(model), len(model[0])))
-    state, _ = env.reset(seed=int(rng.integers(2**31)))
+    model, start = _gymnasium.tabular_model(env)
+    policy = _gymnasium.action_probabilities(policy, len(model), len(model[0]))
+    _gymnasium.check_ends(model, start, policy)
+    actions = _cumulative(policy)
+    state = _gymnasium.reset(env, start, seed=int(rng.integers(2**31)))
     states, rewards, ended = [state], [], False
     while len(rewards) < n_transitions:
         if ended:
-            (state, _), reward, ended = env.reset(), 0.0, False
+            state, reward, ended = _gymnasium.reset(env, start), 0.0, False
         else:
-            state, reward, ended, truncated, _ = env.step(bisect_right(actions[state], rng.random()))
-            if truncated and not ended:
-                raise ValueError(
-                    "env must not cut episodes off; this one did after a time limit: make it with max_episode_steps=-1"
-                )
+            action = bisect_right(actions[state], rng.random())
+            state, reward, ended = _gymnasium.step(env, model, state, action)
         states.append(state)
         rewards.append(reward)
     return Trajectory(np.array(states, dtype=np.int64), rewards)

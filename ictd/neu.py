@@ -1,7 +1,9 @@
 """Objectives of pretraining, and the NEU loss: the squared norm of the expected semi-gradient TD update.
 
 Objectives are sums over parameter sets along leading dimensions, so that one backward pass gives each set the
-gradient that it would have alone.
+gradient that it would have alone. They follow the caller's grad mode. Updates, which are gradients themselves, are
+computed in any mode. A set whose scores or values overflow has a loss and an update of NaN, as in a training that
+diverges; the estimates `neu` and `one_batch_neu` refuse such a model.
 """
 
 from dataclasses import dataclass
@@ -10,8 +12,19 @@ import numpy as np
 import torch
 
 from ictd import _checks, tasks
+from ictd._settings import PRINTING, torch_defaults
 from ictd._tensors import check_dtype
-from ictd.state_form import Inputs, inputs, is_masked, leading_shape, matrix_form, readout, state_values
+from ictd.state_form import (
+    Inputs,
+    check_fits,
+    check_parameters,
+    inputs,
+    is_masked,
+    leading_shape,
+    matrix_form,
+    readout,
+    state_values,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,8 @@ class Estimate:
 
     def __repr__(self):
         if np.ndim(self.value):
-            return f"Estimate(value={self.value}, standard_error={self.standard_error})"
+            with np.printoptions(**PRINTING):
+                return f"Estimate(value={self.value}, standard_error={self.standard_error})"
         return f"Estimate({self.value:.3g} ± {self.standard_error:.1g})"
 
 
@@ -53,8 +67,8 @@ def td_loss(parameters, batch, gamma, n_layers, form="tsm"):
     Tensor, shape (...)
         One loss for each parameter set.
     """
-    values = readout(parameters, batch, gamma, n_layers, form)
-    errors = batch.rewards + gamma * values[..., 1:].detach() - values[..., :-1]
+    values = readout(parameters, batch, gamma, n_layers, form, finite=False)
+    errors = batch.rewards + _checks.discount(gamma) * values[..., 1:].detach() - values[..., :-1]
     return errors.square().mean(dim=(-1, -2)) / 2
 
 
@@ -64,11 +78,12 @@ def true_value_loss(parameters, batch, targets, gamma, n_layers, form="tsm"):
     Parameters
     ----------
     targets : Tensor, shape (..., T, S)
-        True values of the states.
+        True values of the states, with the leading dimensions of ``batch`` and of its type.
 
     Other parameters and the result are as in `td_loss`.
     """
-    values = readout(parameters, batch, gamma, n_layers, form)
+    values = readout(parameters, batch, gamma, n_layers, form, finite=False)
+    check_fits("targets", targets, batch.features, batch.features.shape[:-1])
     expected = torch.gather(targets, -1, batch.states)
     return (values - expected).square().mean(dim=(-1, -2)) / 2
 
@@ -90,10 +105,10 @@ def query_td_errors(parameters, windows, gamma, n_layers, form="tsm", differenti
         R + gamma TF(Z_0') - TF(Z_0), and TF(Z_0).
     """
     _checks.instance("windows", windows, Windows)
-    value = readout(parameters, windows.here, gamma, n_layers, form)[..., -1]
+    value = readout(parameters, windows.here, gamma, n_layers, form, finite=False)[..., -1]
     with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
-        successor = readout(parameters, windows.there, gamma, n_layers, form)[..., -1]
-    return windows.reward + gamma * successor - value, value
+        successor = readout(parameters, windows.there, gamma, n_layers, form, finite=False)[..., -1]
+    return windows.reward + _checks.discount(gamma) * successor - value, value
 
 
 def td_query_loss(parameters, windows, gamma, n_layers, form="tsm"):
@@ -108,10 +123,10 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
     Parameters
     ----------
     parameters : dict of Tensor
-        Leading dimensions (...); tensors that require a gradient.
+        Leading dimensions (...).
     windows : Windows
     differentiable : bool
-        Keep the graph, through delta as well.
+        Keep the graph, through delta as well: for parameters that require a gradient, in grad mode.
 
     Returns
     -------
@@ -123,8 +138,25 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
     ValueError
         If the windows have more leading dimensions than the parameters; see `updates` for several batches.
     """
-    errors, values = query_td_errors(parameters, windows, gamma, n_layers, form, differentiable)
-    return _mean_update(parameters, values, errors, errors.shape[:-1], differentiable)
+
+    def update(parameters, differentiable):
+        errors, values = query_td_errors(parameters, windows, gamma, n_layers, form, differentiable)
+        return _mean_update(parameters, values, errors, errors.shape[:-1], differentiable)
+
+    return _with_gradients(update, parameters, differentiable)
+
+
+def _with_gradients(update, parameters, differentiable):
+    """Call ``update(parameters, differentiable)``, which takes a gradient, also where the caller records none."""
+    check_parameters(parameters)
+    for name, tensor in parameters.items():
+        if differentiable and torch.is_grad_enabled() and not tensor.requires_grad:
+            raise ValueError(f"parameters must require a gradient for an update with a graph; {name} does not")
+    if differentiable and torch.is_grad_enabled():
+        return update(parameters, True)
+    with torch_defaults():
+        leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in parameters.items()}
+        return update(leaves, False)
 
 
 def _mean_update(parameters, values, weights, lead, differentiable):
@@ -182,11 +214,24 @@ class Windows:
     here, there : Inputs
         Contexts of n transitions that end in S, and the same slid by one transition, so that they end in S'.
     reward : Tensor, shape (..., T)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Parts of different shapes or types, NaN.
     """
 
     here: Inputs
     there: Inputs
     reward: torch.Tensor
+
+    def __post_init__(self):
+        for name in ("here", "there"):
+            _checks.instance(name, getattr(self, name), Inputs)
+            if getattr(self, name).states is None:
+                raise ValueError(f"{name} must hold contexts of finite length; got those of limit_inputs")
+        check_fits("there.features", self.there.features, self.here.features, self.here.features.shape)
+        check_fits("reward", self.reward, self.here.features, self.here.states.shape[:-1])
 
     def __getitem__(self, index):
         """Some of the windows; the index selects along leading dimensions."""
@@ -208,6 +253,7 @@ def windows(batch, contexts, dtype=torch.float64):
     Windows
     """
     _checks.instance("contexts", contexts, tasks.Contexts)
+    check_dtype(dtype)
     n = contexts.n_transitions - 1
     if n < 1:
         raise ValueError(f"contexts must have at least 2 transitions; got {contexts.n_transitions}")
@@ -252,6 +298,7 @@ def draw_windows(
 # ------------------------------------------------------------------------- contexts of infinite length
 
 
+@torch_defaults()
 def limit_inputs(batch, dtype=torch.float64):
     """What contexts hold as n goes to infinity: the stationary distribution in place of counts, and P and r.
 
@@ -273,6 +320,8 @@ def limit_inputs(batch, dtype=torch.float64):
     """
     check_dtype(dtype)
     _checks.instance("batch", batch, tasks.Tasks)
+    if not batch.shape:
+        raise ValueError("batch must have at least one leading dimension; got a single task, see tasks.single")
     arrays = batch.features, np.log(batch.stationary()), batch.transition, batch.reward
     return Inputs(*(torch.tensor(array, dtype=dtype) for array in arrays), None, None)
 
@@ -285,7 +334,7 @@ def limit_update(parameters, inputs, gamma, n_layers, differentiable=False):
     Parameters
     ----------
     parameters : dict of Tensor
-        Masked, with leading dimensions (...); tensors that require a gradient.
+        Masked, with leading dimensions (...).
     inputs : Inputs
         From `limit_inputs`, with leading dimensions (..., T).
     gamma, n_layers
@@ -305,18 +354,24 @@ def limit_update(parameters, inputs, gamma, n_layers, differentiable=False):
     """
     if not is_masked(parameters):
         raise ValueError(f"parameters must be masked; got {', '.join(parameters)}")
-    values = state_values(parameters, inputs, gamma, n_layers)
+    _checks.instance("inputs", inputs, Inputs)
     if inputs.states is not None:
         raise ValueError("inputs must come from limit_inputs; got those of finite contexts")
-    with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
-        following = (inputs.transition @ values.unsqueeze(-1)).squeeze(-1)
-        errors = inputs.log_counts.exp() * (inputs.mean_reward + gamma * following - values)
-    return _mean_update(parameters, values, errors, values.shape[:-2], differentiable)
+
+    def update(parameters, differentiable):
+        values = state_values(parameters, inputs, gamma, n_layers, finite=False)
+        with torch.set_grad_enabled(differentiable):
+            following = (inputs.transition @ values.unsqueeze(-1)).squeeze(-1)
+            errors = inputs.log_counts.exp() * (inputs.mean_reward + _checks.discount(gamma) * following - values)
+        return _mean_update(parameters, values, errors, values.shape[:-2], differentiable)
+
+    return _with_gradients(update, parameters, differentiable)
 
 
 # ---------------------------------------------------------------------------------------- diagnostics
 
 
+@torch_defaults()
 def neu(model, windows):
     """Unbiased estimate of a model's NEU loss, ``|E[delta grad TF(Z_0)]|^2`` over all parameters of the model.
 
@@ -337,6 +392,7 @@ def neu(model, windows):
     return Estimate(float(estimate.value), float(estimate.standard_error))
 
 
+@torch_defaults()
 def one_batch_neu(model, windows):
     """The biased estimate: the mean of ``|g|^2`` over batches, g a batch's mean update, with its standard error.
 
@@ -360,7 +416,13 @@ def _model_updates(model, windows):
             raise TypeError(f"windows must have the type of the model, {value.dtype}; got {windows.reward.dtype}")
         if not torch.isfinite(value).all():
             raise ValueError(f"model must have finite parameters; {name} holds NaN or infinity")
-    return updates(parameters, windows, len(windows.reward), model.gamma, model.n_layers, matrix_form(model.form))
+    result = updates(parameters, windows, len(windows.reward), model.gamma, model.n_layers, matrix_form(model.form))
+    if not torch.isfinite(result).all():
+        raise ValueError(
+            f"model must have finite values and gradients on the windows in {result.dtype}; it overflows: features or "
+            f"parameters are too large for this type, or the iteration diverges"
+        )
+    return result
 
 
 def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):
@@ -371,20 +433,30 @@ def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):
     parameters : dict of Tensor
         Leading dimensions (...).
     windows : Windows
-        Leading dimensions (n_batches, 1, ..., 1, T): as many as the parameters have, and one for the batches.
+        Leading dimensions (n_batches, 1, ..., 1, T): as many as the parameters have, and one for the batches. A
+        dimension of the parameters may stand in place of a 1.
 
     Returns
     -------
     Tensor, shape (n_batches, ..., p)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Windows with other leading dimensions.
     """
+    _checks.instance("windows", windows, Windows)
+    n_batches = _checks.integer("n_batches", n_batches, low=1)
+    lead, found = leading_shape(parameters), tuple(windows.reward.shape[:-1])
+    if len(found) != 1 + len(lead) or found[0] != n_batches or any(w not in (1, p) for w, p in zip(found[1:], lead)):
+        raise ValueError(
+            f"windows must have the leading dimensions {(n_batches, *[1] * len(lead), 'T')}, one for the batches before "
+            f"those of the parameters; got {tuple(windows.reward.shape)}"
+        )
     if not is_masked(parameters):  # prompt matrices of all batches at once would take gigabytes
-        leaves = {name: tensor.detach().requires_grad_() for name, tensor in parameters.items()}
         batches = (windows[index] for index in range(n_batches))
-        return torch.stack([expected_update(leaves, batch, gamma, n_layers, form) for batch in batches])
-    copies = {
-        name: tensor.detach().expand(n_batches, *tensor.shape).clone().requires_grad_()
-        for name, tensor in parameters.items()
-    }
+        return torch.stack([expected_update(parameters, batch, gamma, n_layers, form) for batch in batches])
+    copies = {name: tensor.detach().expand(n_batches, *tensor.shape) for name, tensor in parameters.items()}
     return expected_update(copies, windows, gamma, n_layers, form)
 
 
@@ -401,9 +473,14 @@ def squared_norm(updates):
     Estimate
         Of ``|m|^2``, from all pairs of different draws: ``(|sum g|^2 - sum |g|^2) / (B (B - 1))``.
     """
-    B = len(updates) if isinstance(updates, torch.Tensor) and updates.ndim > 1 else 0
+    floating = isinstance(updates, torch.Tensor) and updates.is_floating_point()
+    B = len(updates) if floating and updates.ndim > 1 else 0
     if B < 3:
-        raise ValueError(f"updates must be a tensor of shape (B, ..., p) with B >= 3; got {_checks.describe(updates)}")
+        raise ValueError(
+            f"updates must be a tensor of floating-point numbers of shape (B, ..., p) with B >= 3; "
+            f"got {_checks.describe(updates)}"
+        )
+    updates = updates.detach().double().cpu()  # squares of float16 overflow soon
     total = updates.sum(dim=0)
     squares = updates.square().sum(dim=-1)
     pairs = total.square().sum(dim=-1) - squares.sum(dim=0)  # over ordered pairs

@@ -1,6 +1,6 @@
 """Figures of the book: one style, a caption below, a description for those who cannot see them.
 
-A figure is drawn on explicit matplotlib objects (no pyplot, no global state) and shown as inline SVG:
+A figure is drawn on explicit matplotlib objects (no pyplot) and shown as inline SVG:
 
 >>> fig, ax = new(height=2.4)
 >>> line(ax, [0, 1, 2], [1.0, 0.5, 0.25], label="largest error")
@@ -10,7 +10,8 @@ A figure is drawn on explicit matplotlib objects (no pyplot, no global state) an
 What `show` guarantees: the same bytes in every run, no id shared with another figure, text of at least
 `PHONE_TEXT` CSS pixels on a phone, and black ink drawn in the colour of the page's own text, so that one
 picture serves light and dark pages. Colours have a contrast of at least 3:1 on both, and every role also
-has its own line style and marker.
+has its own line style and marker. What the reader has set in matplotlib (a matplotlibrc file, a style, rcParams) has
+no effect: every method of the figure and the axes that `new` returns draws in the settings of the book.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import inspect
 import io
 import re
 import threading
+import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
 import matplotlib as mpl
 import numpy as np
@@ -38,14 +41,21 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from ictd import _checks
+from ictd._settings import PRINTING, numpy_defaults
 
 __all__ = ["COLOURS", "ROLES", "FigureOutput", "bars", "chain", "legend", "line", "matrix", "new", "show", "svg"]
 
 WIDTH = 4.7  # inches: matplotlib's 10 pt text is then 10 CSS pixels high on a phone
 PHONE_WIDTH = 343  # CSS pixels that a phone of 375 pixels leaves for a figure
 PHONE_TEXT = 10  # CSS pixels, the smallest text
-MAX_CELLS = 150  # rows or columns of a heat map: more take seconds to draw and megabytes to load
-MAX_ARROWS = 500  # of a chain, for the same reason
+# More take seconds to draw and megabytes to load:
+MAX_AXES = 36  # of a figure
+MAX_POINTS = 10_000  # of a line
+MAX_BARS = 500  # of all quantities together
+MAX_CELLS = 150  # rows or columns of a heat map
+MAX_VALUES = 30  # the same, where the values are written
+MAX_STATES = 100  # of a chain
+MAX_ARROWS = 500
 MAX_DIGITS = 15  # decimals that a float has
 LARGEST = 1e300  # of numbers drawn: widths and ticks of larger ones overflow
 
@@ -82,16 +92,50 @@ _STYLE = {
 }
 
 
-_SETTINGS = threading.RLock()  # matplotlib's settings are shared by all threads
+_LOCK = threading.RLock()  # matplotlib's settings, and the filters of warnings, are shared by all threads
+_inside = False  # whether the thread that holds the lock has the settings of the book already
 
 
 @contextmanager
-def _style():
-    """The settings of the book instead of the reader's, for a block or as a decorator."""
-    with _SETTINGS, mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
-        yield
+def style():
+    """The settings of the book instead of the reader's, for a block or as a decorator.
+
+    Of matplotlib, NumPy and warnings: what matplotlib warns of, such as a letter that its font lacks, does not concern
+    a drawing whose text is set in the font of the page.
+    """
+    global _inside
+    with _LOCK:
+        if _inside:
+            yield
+            return
+        with mpl.rc_context(), warnings.catch_warnings(), numpy_defaults(), np.printoptions(**PRINTING):
+            warnings.simplefilter("ignore")
+            mpl.rcdefaults()
+            mpl.rcParams.update(_STYLE)
+            _inside = True
+            try:
+                yield
+            finally:
+                _inside = False
+
+
+def _styled(cls):
+    """Let the public methods of a class run in `style`: texts and lines take their look when they are made."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_"):
+            setattr(cls, name, style()(method))
+    cls.__name__ = cls.__base__.__name__  # for messages; pickle goes by the qualified name
+    return cls
+
+
+@_styled
+class _Axes(Axes):
+    pass
+
+
+@_styled
+class _Figure(Figure):
+    pass
 
 
 # --- figures -------------------------------------------------------------------------------------------------
@@ -106,7 +150,7 @@ def new(height=3.0, *, width=WIDTH, rows=1, columns=1, **subplots):
         Size in inches. A width above `WIDTH` makes text too small on a phone. For panels side by side give `show`
         several figures, each up to 4.4 inches wide for two in a row: they stack on a phone.
     rows, columns : int
-        Number of axes.
+        Number of axes, together at most `MAX_AXES`.
     **subplots
         Passed to `Figure.subplots`, for example ``sharex=True``.
 
@@ -120,10 +164,13 @@ def new(height=3.0, *, width=WIDTH, rows=1, columns=1, **subplots):
         for name, size in (("height", height), ("width", width))
     )
     rows, columns = (_checks.integer(name, n, low=1) for name, n in (("rows", rows), ("columns", columns)))
-    with _style():
-        fig = Figure(figsize=(width, height), layout="constrained", dpi=72)
-        axes = fig.subplots(rows, columns, **subplots)
-    return fig, axes
+    if rows * columns > MAX_AXES:
+        raise ValueError(f"rows times columns must be at most {MAX_AXES}; got {rows} times {columns}")
+    keywords = {"axes_class": _Axes} | (subplots.pop("subplot_kw", None) or {})
+    if keywords.get("projection") or keywords.get("polar"):
+        del keywords["axes_class"]
+    fig = _Figure(figsize=(width, height), layout="constrained", dpi=72)
+    return fig, fig.subplots(rows, columns, subplot_kw=keywords, **subplots)
 
 
 @dataclass(frozen=True)
@@ -243,6 +290,7 @@ def checked_alt(alt, caption):
 # --- SVG -----------------------------------------------------------------------------------------------------
 
 
+@style()
 def svg(fig, *, alt=None, key="", digits=2):
     """A figure as a compact `<svg>` element for use inside a page.
 
@@ -267,6 +315,7 @@ def svg(fig, *, alt=None, key="", digits=2):
         If text would be smaller than `PHONE_TEXT` CSS pixels on a phone.
     """
     _checks.instance("fig", fig, Figure)
+    _checks.instance("key", key, str)
     if alt is not None:
         _checks.instance("alt", alt, str)
     digits = _checks.integer("digits", digits, low=0, high=MAX_DIGITS)
@@ -274,10 +323,9 @@ def svg(fig, *, alt=None, key="", digits=2):
     for box in fig.findobj(Legend):
         box.set_frame_on(False)  # its white face would show on a dark page
     stream = io.StringIO()
-    with _style():
-        _settle(fig)
-        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        fig.savefig(stream, format="svg", transparent=True, metadata=metadata)
+    _settle(fig)
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    fig.savefig(stream, format="svg", transparent=True, metadata=metadata)
     source = stream.getvalue()
     root = ET.fromstring(re.sub(r' xmlns(:xlink)?="[^"]*"', "", source).replace(" xlink:href=", " href="))
     _tidy(root, digits)
@@ -440,13 +488,18 @@ def _numbers(name, value, shape, finite=False):
     return result
 
 
+def _check_count(name, count, most, what):
+    if count > most:
+        raise ValueError(f"{name} must hold at most {most} {what}, got {count}: draw a part of them")
+
+
 def _role(role):
     if not isinstance(role, str) or role not in COLOURS:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     return COLOURS[role]
 
 
-@_style()
+@style()
 def line(ax, x, y, *, low=None, high=None, label=None, role="estimate", markers=True):
     """A line in the style of its role, with a band between `low` and `high` if these are given.
 
@@ -468,6 +521,7 @@ def line(ax, x, y, *, low=None, high=None, label=None, role="estimate", markers=
     x, y = _numbers("x", x, ("n",)), _numbers("y", y, ("n",))
     if x.shape != y.shape:
         raise ValueError(f"x and y must be equally long, got shapes {x.shape} and {y.shape}")
+    _check_count("x", x.size, MAX_POINTS, "points")
     if (low is None) != (high is None):
         raise ValueError("low and high must be given together")
     if low is not None:
@@ -479,7 +533,7 @@ def line(ax, x, y, *, low=None, high=None, label=None, role="estimate", markers=
     )  # fmt: skip
 
 
-@_style()
+@style()
 def bars(ax, values, labels=None, *, roles=ROLES):
     """Grouped bars of one or several quantities per state.
 
@@ -504,6 +558,7 @@ def bars(ax, values, labels=None, *, roles=ROLES):
     if len(heights) > len(roles):
         raise ValueError(f"roles must have one role for each of the {len(heights)} quantities, got {len(roles)}")
     n_states = heights[0].size
+    _check_count("values", n_states * len(heights), MAX_BARS, "bars")
     labels = _labels("labels", labels, n_states)
     width = 0.8 / len(heights)
     for i, (name, height) in enumerate(zip(named, heights)):
@@ -517,7 +572,7 @@ def bars(ax, values, labels=None, *, roles=ROLES):
     ax.axhline(0, color="black", linewidth=0.8)
 
 
-@_style()
+@style()
 def legend(ax, columns=None):
     """The legend above the axes, without a frame, in as many columns as fit.
 
@@ -545,9 +600,10 @@ def legend(ax, columns=None):
 def _labels(name, labels, n):
     if labels is not None and not isinstance(labels, Iterable):
         raise TypeError(f"{name} must be a sequence of {n} texts, got {labels!r}")
-    labels = [str(i + 1) for i in range(n)] if labels is None else [str(label) for label in labels]
+    labels = range(1, n + 1) if labels is None else islice(labels, n + 1)  # which may never end
+    labels = [str(label) for label in labels]
     if len(labels) != n:
-        raise ValueError(f"{name} must have {n} entries, got {len(labels)}")
+        raise ValueError(f"{name} must have {n} entries, got {len(labels)}{' or more' * (len(labels) > n)}")
     return labels
 
 
@@ -564,7 +620,7 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-@_style()
+@style()
 def matrix(ax, M, row_labels=None, column_labels=None, *, rows="", columns="", digits=2, limits=None, values=None):
     """A heat map with the value in each cell.
 
@@ -583,7 +639,8 @@ def matrix(ax, M, row_labels=None, column_labels=None, *, rows="", columns="", d
     limits : (float, float), optional
         Ends of the colour scale, to compare several heat maps.
     values : bool, optional
-        Whether to write the values; by default up to 8 columns, as more do not fit.
+        Whether to write the values, of at most `MAX_VALUES` rows and columns; by default up to 8 columns, as more do
+        not fit.
     """
     _checks.instance("ax", ax, Axes)
     M = _numbers("M", M, ("R", "C"))
@@ -594,7 +651,10 @@ def matrix(ax, M, row_labels=None, column_labels=None, *, rows="", columns="", d
     row_labels = _labels("row_labels", row_labels, n_rows)
     column_labels = _labels("column_labels", column_labels, n_columns)
     low, high, colours = _colour_scale(M, limits)
-    values = n_columns <= 8 if values is None else values
+    largest = max(M.shape)
+    values = n_columns <= 8 and largest <= MAX_VALUES if values is None else values
+    if values and largest > MAX_VALUES:
+        raise ValueError(f"values can be written for at most {MAX_VALUES} rows and columns, got shape {M.shape}")
 
     shades = np.round(np.clip((M - low) / (high - low), 0, 1) * 63)
     gap = 0.04 if M.size <= 100 else 0.0
@@ -656,7 +716,7 @@ def _number(value, digits):
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}") if round(value, digits) else f"{0:.{digits}f}"
 
 
-@_style()
+@style()
 def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, digits=2):
     """The states of a Markov chain and the transitions between them.
 
@@ -682,6 +742,7 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
         raise ValueError(f"transition must be square, got shape {transition.shape}")
     if (transition < 0).any() or (transition > 1 + _checks.SUM_TOLERANCE).any():
         raise ValueError("transition must hold probabilities, got an entry outside [0, 1]")
+    _check_count("transition", len(transition), MAX_STATES, "states")
     n_arrows = np.count_nonzero(transition)
     if n_arrows > MAX_ARROWS:
         raise ValueError(

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks
+from ictd._settings import numpy_defaults
 
 # Default tolerances of `check_memory`. In the two half types a prompt is rounded to 4 times their resolution.
 TOLERANCES = {"float32": 1e-5, "float16": 4 * 2**-10, "bfloat16": 4 * 2**-7}
@@ -40,6 +41,7 @@ def rows(d):
     return Rows(slice(0, d), d, d + 1, d + 2)
 
 
+@numpy_defaults()
 def build_prompt(x, rewards, initial=None, gamma=None):
     """Write a trajectory into the prompt matrix Z_0.
 
@@ -87,6 +89,7 @@ def build_prompt(x, rewards, initial=None, gamma=None):
     return prompt
 
 
+@numpy_defaults()
 def memory_offset(Z, gamma):
     """How far the target memory is from gamma times the successor's value memory.
 
@@ -130,6 +133,7 @@ def _offset(Z, gamma):
     return offset
 
 
+@numpy_defaults()
 def check_memory(Z, gamma, tolerance=None):
     """Raise a ValueError unless the memories of a prompt matrix are consistent.
 

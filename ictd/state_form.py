@@ -13,6 +13,8 @@ Parameters are dicts of tensors with leading dimensions (..., sets), sets = 1 fo
 ``target_score_matrix``      (..., sets, d, d)           feature block of that head's A
 ``V``, ``A``                 (..., sets, d+3, d+3)       in place of the first two: nothing is masked
 ===========================  ==========================  ====================================================
+
+Read-outs follow the caller's grad mode. Leading dimensions of parameters and inputs broadcast; all else must fit.
 """
 
 from dataclasses import dataclass, fields
@@ -21,7 +23,8 @@ import numpy as np
 import torch
 
 from ictd import _checks, prompt, tasks
-from ictd._tensors import check_dtype
+from ictd._settings import torch_defaults
+from ictd._tensors import FLOATING, check_dense, check_dtype, check_finite, check_result, nan_where_infinite
 from ictd.attention import block_matrix, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.temporal_shift import tsm_step
@@ -29,38 +32,112 @@ from ictd.temporal_shift import tsm_step
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Contexts as tensors, all with the same leading dimensions (..., T).
+    """Contexts as tensors, all with the same leading dimensions (..., T), and of one floating type.
 
     Attributes
     ----------
     features : Tensor, shape (..., T, S, d)
+        Their inner products must be finite in their type.
     log_counts : Tensor, shape (..., T, S)
         Logarithm of the visit counts; -inf for states that were never a source.
     transition : Tensor, shape (..., T, S, S)
-        Relative frequencies.
+        Relative frequencies; rows of 0 for states that were never a source.
     mean_reward : Tensor, shape (..., T, S)
-    states : Tensor of int64, shape (..., T, n+1)
-    rewards : Tensor, shape (..., T, n)
+    states : Tensor of int64, shape (..., T, n+1), or None for contexts of infinite length
+    rewards : Tensor, shape (..., T, n), or None
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes or types that do not fit, NaN, numbers that are too large for their type.
     """
 
     features: torch.Tensor
     log_counts: torch.Tensor
     transition: torch.Tensor
     mean_reward: torch.Tensor
-    states: torch.Tensor
-    rewards: torch.Tensor
+    states: torch.Tensor | None
+    rewards: torch.Tensor | None
+
+    def __post_init__(self):
+        check_inner_products("features", self.features)
+        if self.features.ndim < 3:
+            raise ValueError(f"features must have shape (..., T, S, d); got shape {tuple(self.features.shape)}")
+        *lead, S, _ = self.features.shape
+        check_fits("log_counts", self.log_counts, self.features, (*lead, S), finite=False)
+        check_fits("transition", self.transition, self.features, (*lead, S, S))
+        check_fits("mean_reward", self.mean_reward, self.features, (*lead, S))
+        if not (self.log_counts < torch.inf).all() or (self.log_counts == -torch.inf).all(dim=-1).any():
+            raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
+        sums = self.transition.sum(dim=-1)
+        rounding = 1e-6 + S * torch.finfo(sums.dtype).eps
+        stochastic = (self.transition >= 0).all() and ((sums - 1).abs().minimum(sums.abs()) <= rounding).all()
+        if not (stochastic and ((sums > 0.5) == (self.log_counts > -torch.inf)).all()):
+            raise ValueError(
+                "transition must have non-negative rows that sum to 1, or to 0 where log_counts is -inf; got others"
+            )
+        if (self.states is None) != (self.rewards is None):
+            raise ValueError("states and rewards must be given together; one of them is None")
+        if self.states is not None:
+            _check_states(self.states, lead, S)
+            check_fits("rewards", self.rewards, self.features, (*lead, self.states.shape[-1] - 1))
 
     def __getitem__(self, index):
-        """Some of the contexts; the index selects along leading dimensions."""
-        return Inputs(*(getattr(self, field.name)[index] for field in fields(self)))
+        """Some of the contexts; the index selects along leading dimensions, and leaves at least one."""
+        parts = (getattr(self, field.name) for field in fields(self))
+        return Inputs(*(None if part is None else part[index] for part in parts))
 
     def prompts(self):
         """Prompt matrices Z_0, shape (..., T, d+3, n+1)."""
+        check_finite_contexts(self)
+        row = prompt.rows(self.features.shape[-1])
         states = self.states[..., None].expand(*self.states.shape, self.features.shape[-1])
-        x = torch.gather(self.features, -2, states)
-        return torch.from_numpy(prompt.build_prompt(x.numpy(), self.rewards.numpy()))
+        x = torch.gather(self.features, -2, states).transpose(-1, -2)
+        zeros = x.new_zeros(*x.shape[:-2], row.value + 1 - row.reward, x.shape[-1])
+        zeros[..., 0, :-1] = self.rewards
+        return torch.cat([x, zeros], dim=-2)
 
 
+def check_fits(name, tensor, like, shape, finite=True):
+    """Return a tensor if it has the type and device of another, and a shape."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor; got {_checks.describe(tensor)}")
+    check_dense(name, tensor)
+    if tensor.dtype != like.dtype or tensor.device != like.device:
+        raise TypeError(f"{name} must be of {like.dtype} on {like.device}; got {tensor.dtype} on {tensor.device}")
+    if tuple(tensor.shape) != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}; got shape {tuple(tensor.shape)}")
+    return check_finite(name, tensor) if finite else tensor
+
+
+def _check_states(states, lead, n_states):
+    if not isinstance(states, torch.Tensor) or states.dtype != torch.int64:
+        raise TypeError(f"states must be a torch.Tensor of int64; got {_checks.describe(states)}")
+    check_dense("states", states)
+    if list(states.shape[:-1]) != lead or states.shape[-1] < 2:
+        raise ValueError(f"states must have shape {(*lead, 'n+1')} with n >= 1; got shape {tuple(states.shape)}")
+    if states.min() < 0 or states.max() >= n_states:
+        raise ValueError(f"states must be from 0 to {n_states - 1}; got {int(states.min())} to {int(states.max())}")
+
+
+def check_inner_products(name, features):
+    """Refuse features (..., d) whose inner products overflow in their type."""
+    if not isinstance(features, torch.Tensor) or features.dtype not in FLOATING or features.ndim < 1:
+        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_checks.describe(features)}")
+    check_dense(name, features)
+    if features.numel() == 0:
+        raise ValueError(f"{name} must not be empty; got shape {tuple(features.shape)}")
+    check_finite(name, features)
+    check_result(name, features, features.detach().square().sum(dim=-1), "inner products overflow")
+
+
+def check_finite_contexts(inputs):
+    """Refuse what `neu.limit_inputs` gives where columns of contexts are needed."""
+    if inputs.states is None:
+        raise ValueError("inputs must hold contexts of finite length; got those of neu.limit_inputs")
+
+
+@torch_defaults()
 def inputs(batch, contexts, dtype=torch.float64):
     """Contexts and the features of their tasks as tensors.
 
@@ -78,7 +155,7 @@ def inputs(batch, contexts, dtype=torch.float64):
     Raises
     ------
     ValueError, TypeError
-        Contexts that do not fit the tasks.
+        Contexts that do not fit the tasks, numbers that are too large for the type.
     """
     check_dtype(dtype)
     _checks.instance("batch", batch, tasks.Tasks)
@@ -89,8 +166,7 @@ def inputs(batch, contexts, dtype=torch.float64):
             f"got {contexts.states.shape[:-1]} with {contexts.n_states} states"
         )
     counts, transition, reward = contexts.empirical()
-    with np.errstate(divide="ignore"):
-        log_counts = np.log(counts)
+    log_counts = np.log(counts)
 
     def tensor(values):
         return torch.tensor(values, dtype=dtype)
@@ -105,7 +181,7 @@ def inputs(batch, contexts, dtype=torch.float64):
     )
 
 
-def kernel(score_matrix, features, log_counts):
+def kernel(score_matrix, features, log_counts, finite=True):
     """Kernels M[s, u] = c(u) exp(x(u)^T A x(s)) / sum_w c(w) exp(x(w)^T A x(s)).
 
     Parameters
@@ -113,14 +189,45 @@ def kernel(score_matrix, features, log_counts):
     score_matrix : Tensor, shape (..., d, d)
     features : Tensor, shape (..., S, d)
     log_counts : Tensor, shape (..., S)
+        Logarithms of counts, or of any other weights of the sources.
+    finite : bool
+        Refuse scores that overflow; False gives NaN for them, for a training in which some sets may diverge.
 
     Returns
     -------
     Tensor, shape (..., S, S)
+        Leading dimensions are broadcast.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes or types that do not fit, numbers that are too large for their type.
     """
+    check_inner_products("features", features)
+    if features.ndim < 2:
+        raise ValueError(f"features must have shape (..., S, d); got shape {tuple(features.shape)}")
+    *_, S, d = features.shape
+    for name, tensor, shape in (("score_matrix", score_matrix, (d, d)), ("log_counts", log_counts, (S,))):
+        lead = tensor.shape[: -len(shape)] if isinstance(tensor, torch.Tensor) else ()
+        check_fits(name, tensor, features, (*lead, *shape), finite=False)
+    leads = (score_matrix.shape[:-2], features.shape[:-2], log_counts.shape[:-1])
+    _broadcast("score_matrix, features and log_counts", *leads)
+    M = _kernel(score_matrix, features, log_counts)
+    return check_result("features", features, M, "scores overflow") if finite else M
+
+
+def _kernel(score_matrix, features, log_counts):
     # Sources as rows, as in the layer: softmax over the last but one dimension is four times as fast.
-    scores = features @ score_matrix @ features.transpose(-1, -2)
+    scores = nan_where_infinite(features @ score_matrix @ features.transpose(-1, -2))
     return torch.softmax(scores + log_counts[..., None], dim=-2).transpose(-1, -2)
+
+
+def _broadcast(name, *shapes):
+    try:
+        return torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        text = ", ".join(str(tuple(shape)) for shape in shapes)
+        raise ValueError(f"{name} must have leading dimensions that broadcast; got {text}") from None
 
 
 # The number of dimensions of each parameter behind the leading ones, and which of them go together.
@@ -136,24 +243,38 @@ COMBINATIONS = (
 
 def is_masked(parameters):
     """True if the parameters are the masked ones, for which the state form exists."""
+    _checks.instance("parameters", parameters, dict)
     return "value_weights" in parameters and "score_matrix" in parameters
 
 
 def leading_shape(parameters):
     """The leading dimensions (...) of a dict of parameters."""
+    check_parameters(parameters)
     name, tensor = next(iter(parameters.items()))
     return tensor.shape[: -DIMENSIONS[name]]
 
 
-def _check(parameters, inputs, gamma, n_layers, form):
-    """Cheap checks at the door of the read-outs, where every step of a training passes; NaN may enter."""
+def check_parameters(parameters):
+    """Refuse what is no dict of tensors with the names of a combination; shapes and types are checked by read-outs."""
     _checks.instance("parameters", parameters, dict)
+    if set(parameters) not in COMBINATIONS:
+        raise ValueError(
+            f"parameters must be one of the combinations of the module; got {', '.join(map(str, parameters))}"
+        )
+    for name, tensor in parameters.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.ndim < DIMENSIONS[name] or not tensor.is_floating_point():
+            raise TypeError(
+                f"parameters must be floating-point tensors as in `state_form`; {name} is {_checks.describe(tensor)}"
+            )
+        check_dense("parameters", tensor)
+
+
+def _check(parameters, inputs, gamma, n_layers, form):
+    """Cheap checks at the door of the read-outs, where every step of a training passes; the discount as a float."""
+    check_parameters(parameters)
     _checks.instance("inputs", inputs, Inputs)
-    _checks.discount(gamma)
     n_layers = _checks.integer("n_layers", n_layers, low=1)
     _checks.option("form", form, ("tsm", "dual_head"))
-    if set(parameters) not in COMBINATIONS:
-        raise ValueError(f"parameters must be one of the combinations of the module; got {', '.join(parameters)}")
     d, dtype, lead = inputs.features.shape[-1], inputs.features.dtype, leading_shape(parameters)
     sets = {tensor.shape[-DIMENSIONS[name]] for name, tensor in parameters.items()}
     for name, tensor in parameters.items():
@@ -166,9 +287,11 @@ def _check(parameters, inputs, gamma, n_layers, form):
                 f"parameters must have shapes as in `state_form` for d = {d}, with 1 or n_layers = {n_layers} sets and "
                 f"equal leading dimensions; {name} has shape {tuple(tensor.shape)}"
             )
+    _broadcast("parameters and inputs (without T)", lead, inputs.features.shape[:-3])
+    return _checks.discount(gamma)
 
 
-def readout(parameters, inputs, gamma, n_layers, form="tsm"):
+def readout(parameters, inputs, gamma, n_layers, form="tsm", finite=True):
     """Values v_L(S_j) of all columns.
 
     Parameters
@@ -181,6 +304,9 @@ def readout(parameters, inputs, gamma, n_layers, form="tsm"):
     form : {"tsm", "dual_head"}
         Matters only for parameters that are not masked: otherwise the two forms are equal (Lemma 1), and
         independent heads are known by their parameters.
+    finite : bool
+        Refuse values that overflow; False lets them through, for a training in which some sets may diverge. Sets
+        that hold NaN or infinity give NaN in any case.
 
     Returns
     -------
@@ -189,26 +315,47 @@ def readout(parameters, inputs, gamma, n_layers, form="tsm"):
     Raises
     ------
     ValueError, TypeError
-        Parameters that do not fit each other, the inputs or the number of layers; NaN is not looked for.
+        Parameters that do not fit each other, the inputs or the number of layers; scores or values that overflow.
     """
-    _check(parameters, inputs, gamma, n_layers, form)
+    gamma = _check(parameters, inputs, gamma, n_layers, form)
+    check_finite_contexts(inputs)
     if is_masked(parameters):
         values = masked_values(parameters, inputs, gamma, n_layers)
         states = inputs.states.expand(*values.shape[:-1], inputs.states.shape[-1])
-        return torch.gather(values, -1, states)
-    return _matrix_readout(parameters, inputs, gamma, n_layers, form)
+        values = torch.gather(values, -1, states)
+    else:
+        values = _matrix_readout(parameters, inputs, gamma, n_layers, form)
+    return _check_values(values, parameters) if finite else values
 
 
-def state_values(parameters, inputs, gamma, n_layers, form="tsm"):
+def _check_values(values, parameters):
+    """Return values (..., T, m) if those of every set of finite parameters are finite."""
+    broken = ~torch.isfinite(values).flatten(-2).all(dim=-1)
+    if broken.any():
+        for name, tensor in parameters.items():
+            broken = broken & torch.isfinite(tensor).flatten(-DIMENSIONS[name]).all(dim=-1)
+        if broken.any():
+            raise ValueError(
+                f"parameters must give finite values in {values.dtype} for these inputs; scores or values overflow: "
+                f"parameters or features are too large for this type, or the iteration diverges"
+            )
+    return values
+
+
+def state_values(parameters, inputs, gamma, n_layers, form="tsm", finite=True):
     """Values v_L(s) of all states, shape (..., T, S).
 
     Parameters that are not masked have no value for a state but for its columns: their mean is given, and NaN
-    for a state without a column. Arguments are as in `readout`.
+    for a state without a column. Arguments and errors are as in `readout`.
     """
-    _check(parameters, inputs, gamma, n_layers, form)
+    gamma = _check(parameters, inputs, gamma, n_layers, form)
     if is_masked(parameters):
-        return masked_values(parameters, inputs, gamma, n_layers)
+        values = masked_values(parameters, inputs, gamma, n_layers)
+        return _check_values(values, parameters) if finite else values
+    check_finite_contexts(inputs)
     columns = _matrix_readout(parameters, inputs, gamma, n_layers, form)
+    if finite:
+        _check_values(columns, parameters)
     states = inputs.states.expand(columns.shape)
     zeros = columns.new_zeros(*columns.shape[:-1], inputs.features.shape[-2])
     total = zeros.scatter_add(-1, states, columns)
@@ -223,7 +370,7 @@ def masked_values(parameters, inputs, gamma, n_layers):
     """
     # (..., sets, T, S, S): one kernel for each set of parameters
     features, log_counts = inputs.features.unsqueeze(-4), inputs.log_counts.unsqueeze(-3)
-    M = kernel(parameters["score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
+    M = _kernel(parameters["score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
     w = parameters["value_weights"].unsqueeze(-2).unsqueeze(-2).unbind(-4)  # each (..., 1, 1, 3)
     reward, P = inputs.mean_reward, inputs.transition
 
@@ -239,7 +386,7 @@ def masked_values(parameters, inputs, gamma, n_layers):
             index = layer if len(w) > 1 else 0
             value = value + update(M[index], w[index], gamma * apply(P, value), value)
         return value
-    M_target = kernel(parameters["target_score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
+    M_target = _kernel(parameters["target_score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
     w_target = parameters["target_weights"].unsqueeze(-2).unsqueeze(-2).unbind(-4)
     target = torch.zeros_like(reward)
     for layer in range(n_layers):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ictd import _checks, mrp
 from ictd import features as feature_maps
+from ictd._settings import numpy_defaults
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Tasks(_checks.ReadOnly):
     reward: np.ndarray
     features: np.ndarray
 
+    @numpy_defaults()
     def __post_init__(self):
         transition = _checks.array("transition", self.transition, (..., "S", "S"))
         if transition.shape[-2] != transition.shape[-1]:
@@ -88,6 +90,7 @@ class Tasks(_checks.ReadOnly):
             raise ValueError("transition must be irreducible, so that every state is visited again and again")
         return mu
 
+    @numpy_defaults()
     def sample(self, n_transitions, rng, reward_noise=0.0):
         """Draw one context of each task; the first state is uniform.
 
@@ -174,12 +177,20 @@ class Contexts(_checks.ReadOnly):
 
     def empirical(self):
         """Visit counts, relative frequencies and mean rewards, see `empirical_models`."""
-        return empirical_models(self.states, self.rewards, self.n_states)
+        counts, transition, reward = empirical_models(self.states, self.rewards, self.n_states)
+        if not np.isfinite(reward).all():
+            raise ValueError("rewards must have a finite sum for each state; that of some state overflows")
+        return counts, transition, reward
 
+    @numpy_defaults()
     def constant_value(self, gamma):
         """The constant predictor of each context: its mean reward / (1 - gamma), shape (...)."""
-        return self.rewards.mean(axis=-1) / (1 - _checks.discount(gamma))
+        result = self.rewards.mean(axis=-1) / (1 - _checks.discount(gamma))
+        if not np.isfinite(result).all():
+            raise ValueError(f"rewards must be smaller: the mean overflows; got up to {np.abs(self.rewards).max():.3g}")
+        return result
 
+    @numpy_defaults()
     def certainty_equivalence(self, gamma):
         """Values of the empirical models, shape (..., S).
 
@@ -206,6 +217,7 @@ def _generators(rngs, shape):
 # ------------------------------------------------------------------------------------------- sampling
 
 
+@numpy_defaults()
 def sample_paths(transition, first, uniforms):
     """Paths of many chains at once by inversion: step k moves where ``uniforms[..., k]`` points.
 
@@ -259,6 +271,7 @@ def sample_paths(transition, first, uniforms):
     return np.ascontiguousarray(states.T).reshape(*first.shape, -1)
 
 
+@numpy_defaults()
 def empirical_models(states, rewards, n_states):
     """Empirical models of many contexts at once, without checks of the input; `td.empirical_model` treats one.
 
@@ -347,6 +360,7 @@ def _triangular(count, n_states, dim, rng):
 FEATURES = {"gaussian": _gaussian, "one_hot": _one_hot, "triangular": _triangular}
 
 
+@numpy_defaults()
 def draw(count, n_states, dim, rng, family="boyan", features="gaussian", feature_scale=1.0):
     """Draw random tasks.
 

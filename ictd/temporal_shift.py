@@ -4,11 +4,13 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd._tensors import check_dtype, check_parameters, check_prompt, check_square, store
+from ictd._settings import torch_defaults
+from ictd._tensors import check_dtype, check_parameters, check_prompt, check_result, check_square, store
 from ictd.attention import attend, shift_left
 from ictd.prompt import rows
 
 
+@torch_defaults()
 def shift_matrices(d, gamma, dtype=torch.float64):
     """The fixed matrices of the module: U = I - e_{d+2} e_{d+2}^T and W = gamma e_{d+2} e_{d+3}^T.
 
@@ -89,8 +91,8 @@ class TSMLayer(nn.Module):
         store(self, "A", A)
 
     def forward(self, Z):
-        """Map Z of shape (..., d+3, n+1) to the next layer's Z."""
+        """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
         check_prompt(Z, size=self.V.shape[-1])
         check_square("V", self.V, Z.shape[-2], Z)
         check_square("A", self.A, Z.shape[-2], Z, self.V)
-        return tsm_step(Z, self.V, self.A, self.gamma)
+        return check_result("Z", Z, tsm_step(Z, self.V, self.A, self.gamma))

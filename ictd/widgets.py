@@ -20,6 +20,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 
 import ipywidgets
@@ -32,6 +33,7 @@ from ictd import plots
 __all__ = ["MAX_BYTES", "Axis", "Explorer", "explorer"]
 
 MAX_BYTES = 1_000_000  # of widget state that a page has to load for one explorer
+MAX_VALUES = 1000  # of a slider
 _DIGITS = 1  # decimals of coordinates in points: a tenth of a point cannot be seen
 _TEXT = "font-size:.95rem;line-height:1.5"  # widgets are set in 13 pixels otherwise
 
@@ -53,10 +55,12 @@ class Axis:
         for part in axis[1:]:
             if not isinstance(part, Iterable):
                 raise TypeError(f"axis {name!r} needs a list of values and, if given, of labels, got {part!r}")
-        values = tuple(axis[1])
-        labels = tuple(str(label) for label in (axis[2] if len(axis) == 3 else values))
+        values = tuple(islice(axis[1], MAX_VALUES + 1))  # it may never end
         if len(values) < 2:
             raise ValueError(f"axis {name!r} needs at least two values, got {len(values)}")
+        if len(values) > MAX_VALUES:
+            raise ValueError(f"axis {name!r} must have at most {MAX_VALUES} values, got more")
+        labels = tuple(str(label) for label in islice(axis[2] if len(axis) == 3 else values, MAX_VALUES + 1))
         if len(labels) != len(values):
             raise ValueError(f"axis {name!r} needs {len(values)} labels, got {len(labels)}")
         if len(set(labels)) != len(labels):
@@ -82,6 +86,7 @@ class Explorer(ipywidgets.VBox):
         return (data, *metadata) if metadata else data
 
 
+@plots.style()
 def explorer(frame, axes, *, caption, alt, start=None):
     """An interactive figure with one or two sliders.
 

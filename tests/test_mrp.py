@@ -490,3 +490,115 @@ def test_rollout_refuses_a_time_limit():
     env = pytest.importorskip("gymnasium").make("FrozenLake-v1", max_episode_steps=2)
     with pytest.raises(ValueError, match="env must not cut.*max_episode_steps=-1"):
         rollout_gymnasium(env, np.zeros(16, dtype=int), 50, np.random.default_rng(0))
+
+
+def both_refuse(env, policy, message, kind=ValueError):
+    for call in (
+        lambda: from_gymnasium(env, policy, 0.9),
+        lambda: rollout_gymnasium(env, policy, 50, np.random.default_rng(0)),
+    ):
+        with pytest.raises(kind, match="^env.*" + message):
+            call()
+
+
+LAKE_POLICY = np.full((16, 4), 0.25)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda gym, env: gym.wrappers.TransformReward(env, lambda reward: 2 * reward),
+        lambda gym, env: gym.wrappers.TransformAction(env, lambda action: 3 - action, env.action_space),
+        lambda gym, env: gym.wrappers.TransformObservation(env, lambda state: 15 - state, env.observation_space),
+        lambda gym, env: gym.wrappers.ClipReward(env, 0, 0.5),
+        lambda gym, env: gym.wrappers.StickyAction(env, 0.5),
+        lambda gym, env: gym.wrappers.DelayObservation(env, 1),
+        lambda gym, env: gym.wrappers.TimeLimit(gym.wrappers.TransformReward(env, lambda reward: 2 * reward), 10**6),
+        lambda gym, env: type("Mine", (gym.RewardWrapper,), {"reward": lambda self, reward: -reward})(env),
+        lambda gym, env: type("Mine", (gym.Wrapper,), {"step": lambda self, action: self.env.step(0)})(env),
+        lambda gym, env: type("Mine", (gym.Wrapper,), {"reset": lambda self, **options: (3, {})})(env),
+        lambda gym, env: type("Mine", (gym.wrappers.TimeLimit,), {"step": lambda self, a: self.env.step(a)})(env, 9),
+    ],
+)  # fmt: skip
+def test_gymnasium_wrappers_that_may_change_the_game_are_refused(wrap):
+    gymnasium = pytest.importorskip("gymnasium")
+    both_refuse(wrap(gymnasium, make("FrozenLake-v1")), LAKE_POLICY, "no wrapper that may change.*its attribute env")
+
+
+def test_a_patched_step_is_refused():
+    env = make("FrozenLake-v1")
+    env.step = lambda action: env.env.step(3 - action)
+    both_refuse(env, LAKE_POLICY, "OrderEnforcing has its own step")
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda gym, env: gym.wrappers.TimeLimit(env, 10**6),
+        lambda gym, env: gym.wrappers.RecordEpisodeStatistics(env),
+        lambda gym, env: gym.wrappers.Autoreset(env),
+        lambda gym, env: type("Mine", (gym.Wrapper,), {"note": "changes nothing"})(env),
+    ],
+)
+def test_gymnasium_wrappers_that_only_watch_are_accepted(wrap):
+    env = wrap(pytest.importorskip("gymnasium"), make("FrozenLake-v1"))
+    plain = make("FrozenLake-v1")
+    assert (from_gymnasium(env, LAKE_POLICY, 0.9).transition == from_gymnasium(plain, LAKE_POLICY, 0.9).transition).all()
+    walks = [rollout_gymnasium(e, LAKE_POLICY, 200, np.random.default_rng(1)) for e in (env, plain)]
+    assert (walks[0].states == walks[1].states).all() and (walks[0].rewards == walks[1].rewards).all()
+
+
+def test_taxi_with_a_fickle_passenger_is_refused():
+    """Its table does not know of the passenger's change of mind; rain is in the table."""
+    policy = np.full((500, 6), 1 / 6)
+    both_refuse(make("Taxi-v4", fickle_passenger=True), policy, "fickle_passenger")
+    for options in ({}, {"is_rainy": True}, {"fickle_passenger": True, "fickle_probability": 0.0}):
+        env = make("Taxi-v4", **options)
+        process = from_gymnasium(env, policy, 0.9)
+        states = rollout_gymnasium(env, policy, 3000, np.random.default_rng(0)).states
+        assert (process.transition[states[:-1], states[1:]] > 0).all()
+
+
+class Played(Tabular):
+    """A table with a game; ``plays`` and ``starts`` say what step and reset return."""
+
+    plays = staticmethod(lambda: (1, 5.0, True, False, {}))
+    starts = staticmethod(lambda: (0, {}))
+
+    def reset(self, seed=None):
+        return self.starts()
+
+    def step(self, action):
+        return self.plays()
+
+
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"plays": lambda: (0, 5.0, True, False, {})}, ValueError, "as its table P says; action 0 in state 0 led to state 0"),
+        ({"plays": lambda: (1, 4.0, True, False, {})}, ValueError, "as its table P says.*reward 4"),
+        ({"plays": lambda: (1, 5.0, False, False, {})}, ValueError, "as its table P says"),
+        ({"plays": lambda: (2, 5.0, True, False, {})}, ValueError, "observation of step must be an integer from 0 to 1; got 2"),
+        ({"plays": lambda: (1.0, 5.0, True, False, {})}, TypeError, "observation of step must be an integer from 0 to 1; got 1.0"),
+        ({"plays": lambda: (np.ones(2), 5.0, True, False, {})}, TypeError, "observation of step.*ndarray of shape"),
+        ({"plays": lambda: ("1", 5.0, True, False, {})}, TypeError, "observation of step.*got '1'"),
+        ({"plays": lambda: (1, None, True, False, {})}, TypeError, "reward of step must be a number"),
+        ({"plays": lambda: (1, float("nan"), True, False, {})}, ValueError, "reward of step"),
+        ({"plays": lambda: (1, 5.0, True, {})}, TypeError, "terminated, truncated, info. from step; got a tuple"),
+        ({"starts": lambda: 0}, TypeError, "observation, info. from reset; got 0"),
+        ({"starts": lambda: (1, {})}, ValueError, "as its initial_state_distrib says; it started in state 1"),
+        ({"starts": lambda: ({"place": 0}, {})}, TypeError, "observation of reset must be an integer.*place"),
+        ({"starts": lambda: (-1, {})}, ValueError, "observation of reset must be an integer from 0 to 1; got -1"),
+    ],
+)  # fmt: skip
+def test_rollout_refuses_what_the_table_does_not_hold(changes, kind, message):
+    with pytest.raises(kind, match="^env.*" + message):
+        rollout_gymnasium(Played(**changes), [0, 0], 5, np.random.default_rng(0))
+
+
+def test_an_end_must_be_a_property_of_the_state():
+    """A state that ends an episode only when some transitions enter it has no value of its own."""
+    P = {0: {0: [(0.5, 1, 0.0, True), (0.5, 1, 0.0, False)]}, 1: {0: [(1.0, 0, 1.0, False)]}}
+    both_refuse(Tabular(P=P), [0, 0], "state 1 ends one when some transitions enter it")
+    again = {0: {0: [(1.0, 0, 1.0, True)]}, 1: {0: [(1.0, 0, 1.0, False)]}}
+    both_refuse(Tabular(P=again), [0, 0], "state 0 ends one")

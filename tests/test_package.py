@@ -18,6 +18,8 @@ MODULES = sorted(FILES)
 # What each module of the core may import from the package: a module of the core never needs a later one.
 ALLOWED = {
     "_checks": set(),
+    "_forms": set(),
+    "_settings": set(),
     "_gymnasium": {"_checks"},
     "mrp": {"_checks", "_gymnasium"},
     "features": {"_checks"},
@@ -28,13 +30,13 @@ ALLOWED = {
     "attention": {"_checks", "_tensors", "prompt"},
     "dual_head": {"_checks", "_tensors", "prompt", "attention"},
     "temporal_shift": {"_checks", "_tensors", "prompt", "attention"},
-    "model": {"_checks", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
+    "model": {"_checks", "_forms", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
     "tasks": {"_checks", "mrp", "features"},
     "state_form": {"attention", "_checks", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
     "neu": {"_checks", "_tensors", "tasks", "state_form"},
     "checkpoint": {"_checks"},
-    "pretrain": {"_checks", "tasks", "model", "state_form", "neu", "checkpoint"},
-    "runs": {"_checks", "checkpoint", "pretrain"},
+    "pretrain": {"_checks", "_forms", "_settings", "tasks", "model", "state_form", "neu", "checkpoint"},
+    "runs": {"_checks", "_settings", "checkpoint", "pretrain"},
     "_cluster": {"pretrain", "runs"},
     "sweep": {"_checks", "pretrain", "runs", "_cluster"},
 }

@@ -208,6 +208,8 @@ def test_small_text_is_refused(options):
         ({"width": None}, "width in inches must be a number in [0.5, 12]; got None"),
         ({"rows": 0}, "rows must be an integer of at least 1; got 0"),
         ({"columns": 1.5}, "columns must be an integer of at least 1; got 1.5"),
+        ({"rows": 10**5}, "rows times columns must be at most 36; got 100000 times 1"),
+        ({"rows": 7, "columns": 6}, "rows times columns must be at most 36; got 7 times 6"),
     ],
 )
 def test_bad_sizes(options, message):
@@ -363,6 +365,14 @@ def test_roles_differ_without_colour():
         (lambda ax: plots.matrix(ax, [[1]], limits=5), "limits must have shape (2,); got shape ()"),
         (lambda ax: plots.matrix(ax, [[1]], limits=(0, np.inf)), "limits must be finite; entry (1,) is inf"),
         (lambda ax: plots.matrix(ax, [[1.5]], digits=-1), "digits must be an integer from 0 to 15; got -1"),
+        # what would be drawn for minutes, or for ever
+        (lambda ax: plots.line(ax, range(10001), range(10001)), "x must hold at most 10000 points, got 10001"),
+        (lambda ax: plots.bars(ax, range(501)), "values must hold at most 500 bars, got 501"),
+        (lambda ax: plots.bars(ax, {"a": range(260), "b": range(260)}), "values must hold at most 500 bars, got 520"),
+        (lambda ax: plots.bars(ax, [1, 2], itertools.count()), "labels must have 2 entries, got 3 or more"),
+        (lambda ax: plots.chain(ax, np.eye(101)), "transition must hold at most 100 states, got 101"),
+        (lambda ax: plots.matrix(ax, np.eye(31), values=True), "values can be written for at most 30 rows and columns"),
+        (lambda ax: plots.svg(ax.figure, key=5), "key must be of type str; got 5"),
         (lambda ax: plots.svg(None), "fig must be of type Figure; got None"),
         (lambda ax: plots.svg(ax.figure, alt=5), "alt must be of type str; got 5"),
         (lambda ax: plots.svg(ax.figure, digits="a"), "digits must be an integer from 0 to 15; got 'a'"),

@@ -15,6 +15,7 @@ import pytest
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from ictd import checkpoint, runs  # noqa: E402
+from ictd.pretrain import steps  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 CONFIG = pretrain.Config(
@@ -102,13 +103,14 @@ def saved(weights, scores, diverged=None):
 
 
 def test_pattern_needs_both_cosines_and_a_seed_that_went_on():
-    run = saved([[0.99], [0.98], [0.99], [0.999]], [[0.96], [0.99], [0.95], [0.99]], [-1, -1, -1, 3])
+    run = saved([[0.991], [0.99], [0.999], [0.999]], [[0.991], [0.999], [0.99], [0.999]], [-1, -1, -1, 3])
     assert run.pattern().tolist() == [True, False, False, False]
-    assert saved([[np.nan]], [[0.99]]).pattern().tolist() == [False]
+    assert saved([[np.nan]], [[0.999]]).pattern().tolist() == [False]
 
 
 def test_pattern_of_layers_leaves_out_what_the_first_layer_cannot_learn():
-    run = saved([[0.1, 0.99, 0.99], [0.99, 0.99, 0.1], [0.1, 0.99, 0.99]], [[0.99] * 3, [0.99] * 3, [0.1, 0.99, 0.99]])
+    one = 0.999
+    run = saved([[0.1, one, one], [one, one, 0.1], [0.1, one, one]], [[one] * 3, [one] * 3, [0.1, one, one]])
     assert run.pattern().tolist() == [True, False, False]
 
 
@@ -118,7 +120,7 @@ def test_a_seed_that_diverges_is_recorded_and_the_others_go_on(tmp_path, monkeyp
     def wild(config, seed):
         return {name: value * (1e30 if seed == 1 else 1) for name, value in start(config, seed).items()}
 
-    monkeypatch.setattr(pretrain, "initial_parameters", wild)
+    monkeypatch.setattr(steps, "initial_parameters", wild)
     run = runs.run(tmp_path / "a", CONFIG, SEEDS)
     usual = runs.read(finished)
     assert run.alive.tolist() == [True, False, True]

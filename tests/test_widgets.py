@@ -1,6 +1,7 @@
 """Explorers: the frame that the links select, required texts, size and what is shown without widgets."""
 
 import doctest
+import itertools
 import json
 import re
 
@@ -163,6 +164,8 @@ def test_frame_of_typical_size():
         ({"axes": [SCALE] * 3}, ValueError, "axes must be a list of one or two"),
         ({"axes": ["step"]}, ValueError, "axes must hold (name, values)"),
         ({"axes": [("step", [1])]}, ValueError, "axis 'step' needs at least two values, got 1"),
+        ({"axes": [("step", itertools.count())]}, ValueError, "axis 'step' must have at most 1000 values, got more"),
+        ({"axes": [("step", [1, 2], itertools.count())]}, ValueError, "axis 'step' needs 2 labels, got 1001"),
         ({"axes": [("", [1, 2])]}, ValueError, "the name of an axis must not be empty"),
         ({"axes": [("step", [1, 2], ["a"])]}, ValueError, "axis 'step' needs 2 labels, got 1"),
         ({"axes": [("step", [1, 2], ["a", "a"])]}, ValueError, "labels of axis 'step' must differ"),
