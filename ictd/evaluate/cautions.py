@@ -174,7 +174,8 @@ def of_the_iteration(result, one_hot):
         )
     elif result.more_layers:
         slow = one_hot and 1 - radius < 0.9 * (1 - result.gamma)
-        hint = f". A larger scale lowers the radius towards gamma = {result.gamma:g}" if slow else ""
+        limit = "gamma or less" if result.n_ends else f"gamma = {result.gamma:g}"
+        hint = f". A larger scale lowers the radius towards {limit}" if slow else ""
         yield (
             f"after {result.n_layers} layers the values are up to {result.distance:.3g} away from their limit; about "
             f"{result.more_layers} more would bring that below 0.1 % of the largest value (radius {radius:.6g}){hint}"
