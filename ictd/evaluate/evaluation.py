@@ -136,7 +136,7 @@ def _leading_to(targets, transition):
 
 
 def _as_the_algorithm_sees_it(X, transitions, model):
-    """The distinct features, which of them each state has, and the empirical model in which equal ones are one state."""
+    """The distinct features, which of them each state has, and the model in which equal ones are one state."""
     if X is None:
         return feature_maps.one_hot(len(model.counts)), np.arange(len(model.counts)), model
     distinct, group = np.unique(X + 0.0, axis=0, return_inverse=True)
