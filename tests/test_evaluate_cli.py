@@ -1,4 +1,4 @@
-"""``ictd evaluate`` on logs: options reach the reader, streams ask for an output name, nothing is passed over in silence."""
+"""``ictd evaluate`` on logs: options reach the reader, streams ask for a name, nothing is passed over in silence."""
 
 import importlib.util
 import io
@@ -65,9 +65,8 @@ def test_a_game_without_its_columns_is_warned_about(capsys, folder):
 
 def test_what_just_stops_and_what_is_missing_is_said(capsys, folder):
     (folder / "heat.csv").write_text("celsius,watt\n20.1,5\n,6\n22,7\n20.3,8\n22.5,9\n20,1\n")
-    status, out, err = call(
-        capsys, "heat.csv", "--state", "celsius", "--reward", "watt", "--bins", "celsius=2", "--missing", "skip", "--no-save"
-    )
+    options = "--state celsius --reward watt --bins celsius=2 --missing skip --no-save".split()
+    status, out, err = call(capsys, "heat.csv", *options)
     assert status == 0 and states_printed(out) == ["[20, 20.3)", "[20.3, 22.5]"]
     assert "3 transitions" in out and "2 walks (0 came to an end)" in out
     assert "note: missing values break the walk at these rows: 1 without a state" in err
@@ -94,7 +93,8 @@ def test_streams_ask_for_a_name_before_any_work(capsys, folder, name, options):
         os.mkfifo(folder / name)
     status, out, err = call(capsys, name, *options)
     assert (status, out) == (2, "")
-    assert err == f"ictd evaluate: error: {name} has no name to derive the output file from; pass --out FILE or --no-save\n"
+    words = f"{name} has no name to derive the output file from; pass --out FILE or --no-save"
+    assert err == f"ictd evaluate: error: {words}\n"
     assert not list(folder.glob("*-values.csv"))
 
 

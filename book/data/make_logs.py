@@ -2,7 +2,7 @@
 
 - games.csv: games of Gymnasium's FrozenLake (4 x 4, slippery) under the policy of make_frozenlake.py, as one would log
   them: `terminated` at a hole or the goal, `truncated` where a time limit of 50 steps cut the game off.
-- visits.csv: made-up visits to a web shop, several at a time: the second, the session, the page, and what was paid on it.
+- visits.csv: made-up visits to a web shop, several at a time: second, session, page, and what was paid on it.
 - heating.csv: a made-up room whose heater is on or off: every hour the temperature, which the sensor sometimes fails to
   give, and the cost of heating. Fields are separated by semicolons.
 
