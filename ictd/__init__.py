@@ -85,17 +85,22 @@ __all__ = ["__version__"]
 __all__ += [name for name in _MODULES if all(map(_installed, _NEEDS.get(name, ())))]
 
 
-def __getattr__(name):
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _submodule(path):
+    """Import a module of the package on first use, or say what it needs."""
     try:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(path)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
         # An AttributeError, so that hasattr answers; `import ictd.model` still raises the ModuleNotFoundError.
         cure = f"pip install 'ictd[{_EXTRAS[error.name]}]'"
-        raise AttributeError(f"{__name__}.{name} needs {error.name}, which is not installed: {cure}") from error
+        raise AttributeError(f"{path} needs {error.name}, which is not installed: {cure}") from error
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _submodule(f"{__name__}.{name}")
 
 
 def __dir__():

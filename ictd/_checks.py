@@ -5,6 +5,7 @@ the argument, what came and what was expected.
 """
 
 import numbers
+from pathlib import Path
 
 import numpy as np
 
@@ -255,6 +256,27 @@ def option(name, value, options):
     return value
 
 
+def flag(name, value):
+    """Return ``value`` as a bool if it is True or False, of Python or NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {describe(value)}")
+    return bool(value)
+
+
+def function(name, value):
+    """Return ``value`` if it is None or can be called."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function or None; got {describe(value)}")
+    return value
+
+
+def file_path(name, value):
+    """Return ``value`` as a Path."""
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"{name} must be a str or a Path; got {describe(value)}")
+    return Path(value)
+
+
 class ReadOnly:
     """Base of the frozen dataclasses: copies made by copy and pickle are read-only as well."""
 
@@ -262,10 +284,18 @@ class ReadOnly:
         freeze(self, **state)
 
 
-def freeze(instance_, **arrays):
-    """Store read-only copies in the fields of a frozen dataclass."""
-    for field, values in arrays.items():
-        if isinstance(values, np.ndarray):
-            values = values.copy()
-            values.flags.writeable = False
-        object.__setattr__(instance_, field, values)
+def freeze(instance_, **fields):
+    """Store fields of a frozen dataclass, arrays as read-only copies, also those in dicts and lists."""
+    for field, value in fields.items():
+        object.__setattr__(instance_, field, _frozen(value))
+
+
+def _frozen(value):
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    elif type(value) is dict:
+        value = {name: _frozen(entry) for name, entry in value.items()}
+    elif type(value) is list:
+        value = [_frozen(entry) for entry in value]
+    return value

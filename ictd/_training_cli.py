@@ -7,10 +7,12 @@ they are called on the command line.
 import argparse
 import dataclasses
 import re
-import sys
 from pathlib import Path
 
 from ictd import _installed, runs
+from ictd._console import loading, say
+from ictd.checkpoint import CheckpointError
+from ictd.pretrain.config import CHOICES, Config
 
 PRETRAIN_HELP = """\
 Pretrain a softmax Transformer on random tasks, one model for each seed, all seeds at once, and compare it
@@ -78,8 +80,8 @@ examples:
   ictd figures runs/a
   ictd figures runs/depth --force      draw them all again
 
-Figures that exist are kept unless --force is given. Exit status: 0 done, 2 wrong use, nothing to draw, or
-files that cannot be read or written.
+Figures that exist are kept unless --force is given. Exit status: 0 done, also if all figures exist, 2 wrong
+use, no finished run, or files that cannot be read or written.
 """
 
 # Field of pretrain.Config, option, group, whether a sweep may vary it, what it is.
@@ -132,7 +134,7 @@ def add_run_options(parser, integer, real):
         "--first-seed", type=integer(0, 2**31 - 10_001), default=0, metavar="S", help="seeds S to S+K-1 (default 0)"
     )
     parser.add_argument(
-        "--threads", type=integer(1, 1024), default=1, metavar="N", help="threads of torch for a run (default 1)"
+        "--threads", type=integer(1, runs.MOST_THREADS), default=1, metavar="N", help="threads of torch for a run (default 1)"
     )
     parser.add_argument("--force", action="store_true", help="remove the results in DIR and start anew")
     parser.add_argument(
@@ -150,17 +152,7 @@ def add_run_options(parser, integer, real):
 
 def add_config_options(parser, several):
     """An option for each field of `pretrain.Config`; with ``several``, most take more than one value."""
-    from ictd import model, pretrain, tasks
-
-    choices = {
-        "objective": pretrain.OBJECTIVES,
-        "family": tuple(tasks.FAMILIES),
-        "features": tuple(tasks.FEATURES),
-        "form": model.FORMS,
-        "free": pretrain.FREE,
-        "dtype": tuple(pretrain.DTYPES),
-    }
-    defaults = {field.name: field.default for field in dataclasses.fields(pretrain.Config)}
+    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
     groups = {name: parser.add_argument_group(title) for name, title in GROUPS.items()}
     for field, option, group, varies, text in OPTIONS:
         default = defaults[field]
@@ -172,8 +164,8 @@ def add_config_options(parser, several):
             settings |= {"nargs": "*", "choices": ("no", "yes")} if many else {"action": "store_const", "const": "yes"}
         else:
             settings |= {"nargs": "+"} if many else {}
-            settings |= {"choices": choices[field]} if field in choices else {"type": _number(type(default))}
-            settings["metavar"] = None if field in choices else "N" if isinstance(default, int) else "X"
+            settings |= {"choices": CHOICES[field]} if field in CHOICES else {"type": _number(type(default))}
+            settings["metavar"] = None if field in CHOICES else "N" if isinstance(default, int) else "X"
         groups[group].add_argument(option, **settings)
 
 
@@ -192,11 +184,9 @@ def _number(kind):
 
 def config(**settings):
     """The configuration for settings of which some may be missing; one-hot features fix their number."""
-    from ictd import pretrain
-
     if settings.get("features") == "one_hot" and "dim" not in settings:
-        settings["dim"] = settings.get("n_states", pretrain.Config.n_states)
-    return pretrain.Config(**settings)
+        settings["dim"] = settings.get("n_states", Config.n_states)
+    return Config(**settings)
 
 
 def values(options):
@@ -245,21 +235,20 @@ def other_run(error):
 
 def pretrain(options, fail):
     """``ictd pretrain``; ``fail`` prints an error and gives the exit status."""
-    from ictd.checkpoint import CheckpointError
-
     try:
         settings = config(**{field: value[0] for field, value in values(options).items()})
     except (TypeError, ValueError) as error:
         return fail(in_words(error))
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     folder = options.out
-    draw, note = _drawing(folder)
     try:
         found = runs.check(folder, settings, seeds, options.threads, options.force)
         if found == "finished" and not options.force:
             return fail(f"{folder} holds this run already, finished; pass --force to remove it and run it again")
-        if found == "begun" and not options.force:
-            _say(f"going on with the run in {folder}{_other_versions(folder)}")
+        problem = torch_problem()
+        if problem:
+            return fail(problem)
+        drawing = _Drawing(folder)
         run = runs.run(
             folder,
             settings,
@@ -267,8 +256,9 @@ def pretrain(options, fail):
             threads=options.threads,
             force=options.force,
             progress=True,
-            draw=draw,
+            draw=drawing.of_run,
             checkpoint_seconds=options.save_every,
+            report=say,
         )
     except runs.OtherRunError as error:
         return fail(other_run(error))
@@ -285,55 +275,74 @@ def pretrain(options, fail):
     except KeyboardInterrupt:
         saved = (folder / runs.CHECKPOINT).exists()
         what = "the checkpoint is saved, and" if saved else "there is no checkpoint yet:"
-        _say(f"\ninterrupted; {what} the same command goes on with {folder}")
+        say(f"\ninterrupted; {what} the same command goes on with {folder}")
         return 130
     print(run.table())
     print(f"saved in {folder}")
-    if note:
-        _say(note)
+    drawing.say_what_is_missing()
     return _diverged(run)
 
 
-def _other_versions(folder):
-    """A note for a run that was begun with other versions: it may differ in the last digits."""
-    from ictd import pretrain
+def torch_problem():
+    """What stands against the use of torch, with the cure; None if it works."""
+    from ictd import verify
 
-    there = runs.read_config(folder).get("versions") or {}
-    changed = [
-        f"{name} {there.get(name)}" for name, version in pretrain.versions().items() if there.get(name) != version
-    ]
-    return f"; it was begun with {', '.join(changed)}, so it may differ in the last digits" if changed else ""
+    with loading():
+        problem = verify.torch_problem()
+    return f"torch {problem}; install it with: pip install 'ictd[torch]'" if problem else None
 
 
 def _diverged(run):
     stopped = [seed for seed, alive in zip(run.summary["seeds"], run.alive) if not alive]
     if stopped:
-        _say(f"warning: {len(stopped)} of {len(run.alive)} seeds diverged: {', '.join(map(str, stopped))}")
+        say(f"warning: {len(stopped)} of {len(run.alive)} seeds diverged: {', '.join(map(str, stopped))}")
     return 1 if len(stopped) == len(run.alive) else 0
 
 
-def _drawing(folder):
-    """The function that draws the figures of a run, or None and a note."""
-    if not _installed("matplotlib"):
-        cure = f"pip install 'ictd[plots]', then: ictd figures {folder}"
-        return None, f"note: no figures, because matplotlib is not installed: {cure}"
-    from ictd import figures
+class _Drawing:
+    """Draws what it can: a run of hours must not be lost to a figure."""
 
-    return figures.of_run, None
+    def __init__(self, folder):
+        self.folder, self.problem = folder, None
+        if not _installed("matplotlib"):
+            self.problem = "matplotlib is not installed: pip install 'ictd[plots]', then"
+
+    def of_run(self, run):
+        """As `figures.of_run`, or no figures."""
+        return self._draw("of_run", run)
+
+    def of_sweep(self, rows):
+        """As `figures.of_sweep`, or no figures."""
+        return self._draw("of_sweep", rows)
+
+    def _draw(self, name, content):
+        if self.problem:
+            return {}
+        try:
+            from ictd import figures
+
+            return getattr(figures, name)(content)
+        except Exception as error:  # of matplotlib, its fonts, its settings
+            self.problem = f"they cannot be drawn ({_one_line(error)}); try"
+            return {}
+
+    def say_what_is_missing(self):
+        """A note if figures are missing, and how to draw them later."""
+        if self.problem:
+            say(f"note: no figures, because {self.problem}: ictd figures {self.folder}")
+
+
+def _one_line(error):
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _is_memory(error):
     return isinstance(error, MemoryError) or "alloc" in str(error)
 
 
-def _say(text):
-    if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
-
-
 def sweep(options, fail):
     """``ictd sweep``."""
-    from ictd import _cluster
     from ictd import sweep as sweeps
 
     if options.patience is not None and options.scheduler is None:
@@ -344,13 +353,12 @@ def sweep(options, fail):
         return fail(in_words(error))
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     folder = options.out
-    draw, note = _drawing(folder)
-    draw_overview = None
-    if draw:
-        from ictd import figures
-
-        draw_overview = figures.of_sweep
+    drawing = _Drawing(folder)
     try:
+        sweeps.check(folder, points, seeds, options.threads, options.force)
+        problem = torch_problem()
+        if problem:
+            return fail(problem)
         rows = sweeps.sweep(
             folder,
             points,
@@ -361,29 +369,28 @@ def sweep(options, fail):
             patience=30.0 if options.patience is None else options.patience,
             checkpoint_seconds=options.save_every,
             progress=True,
-            draw=draw,
-            draw_overview=draw_overview,
-            report=_say,
+            draw=drawing.of_run,
+            draw_overview=drawing.of_sweep,
+            report=say,
         )
     except runs.OtherRunError as error:
         return fail(other_run(error))
-    except (runs.RunError, _cluster.ClusterError) as error:
+    except (runs.RunError, sweeps.ClusterError) as error:
         return fail(error)
     except OSError as error:
         return fail(f"{folder}: cannot be read or written: {error.strerror or error}")
     except KeyboardInterrupt:
-        _say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
+        say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
         return 130
     print(table(rows))
     print(f"saved in {folder}")
-    if note:
-        _say(note)
+    drawing.say_what_is_missing()
     failed = [row for row in rows if row["status"] != "finished"]
     for row in failed:
-        _say(f"error: {row['folder']}: {row['error']}")
+        say(f"error: {row['folder']}: {row['error']}")
     for row in rows:
         if row.get("diverged"):
-            _say(f"warning: {row['folder']}: {row['diverged']} of {row['seeds']} seeds diverged")
+            say(f"warning: {row['folder']}: {row['diverged']} of {row['seeds']} seeds diverged")
     lost = [row for row in rows if row.get("diverged") and row["diverged"] == row["seeds"]]
     return 1 if failed or lost else 0
 
@@ -427,9 +434,10 @@ def figures(options, fail):
     except OSError as error:
         return fail(f"{options.folder}: cannot be read or written: {error.strerror or error}")
     for note in notes:
-        _say(f"note: {note}")
+        say(f"note: {note}")
     if not written:
-        return fail(f"{options.folder}: all {kept} figures exist; pass --force to draw them again")
+        print(f"{options.folder}: all {kept} figures exist (--force draws them again)")
+        return 0
     kept = f", {kept} exist already (--force draws them again)" if kept else ""
     figures = "1 figure" if len(written) == 1 else f"{len(written)} figures"
     print(f"{figures} drawn in {options.folder}{kept}")

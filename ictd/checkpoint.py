@@ -4,6 +4,8 @@ The file is a NumPy .npz archive (a zip file with checksums) of plain arrays; no
 file from elsewhere can do no harm.
 """
 
+import contextlib
+import errno
 import io
 import json
 import os
@@ -42,12 +44,47 @@ def save(path, header, arrays):
     OSError
         The disk is full, or the folder cannot be written.
     """
-    text = json.dumps(header | {"format": FORMAT, "version": VERSION})
+    path = _checks.file_path("path", path)
+    _checks.instance("header", header, dict)
+    try:
+        text = json.dumps(header | {"format": FORMAT, "version": VERSION})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"header must hold what JSON can hold; {error}") from None
+    if not _has_text_keys(header):
+        raise TypeError("header must have strings as keys, also inside; JSON would turn other keys into strings")
+    content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)} | _numbers(arrays)
+    replace(path, lambda file: write_arrays(file, content))
+
+
+def _has_text_keys(value):
+    if isinstance(value, (list, tuple)):
+        return all(map(_has_text_keys, value))
+    return not isinstance(value, dict) or all(isinstance(k, str) and _has_text_keys(v) for k, v in value.items())
+
+
+def _numbers(arrays):
+    """The arrays to save by name, or an error before anything is written."""
+    _checks.instance("arrays", arrays, dict)
+    result = {}
     for name, values in arrays.items():
-        if np.asarray(values).dtype.kind not in "fiub":  # NumPy would pickle other objects
+        if not isinstance(name, str) or name == _HEADER or not name.isprintable() or len(name) > 255:
+            raise TypeError(f"arrays must have printable names of up to 255 letters, other than {_HEADER}; got {_checks.describe(name)}")
+        _checks.refuse_masked(f"arrays[{name!r}]", values)
+        try:
+            result[name] = np.asarray(values)
+        except _checks.UNREADABLE:
+            result[name] = None
+        if result[name] is None or result[name].dtype.kind not in "fiub":  # NumPy would pickle other objects
             raise TypeError(f"arrays must hold numbers or truth values; {name} is {_checks.describe(values)}")
-    header = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
-    replace(path, lambda file: np.savez(file, **header, **arrays))
+    return result
+
+
+def write_arrays(file, arrays):
+    """Write a NumPy .npz archive into an open file; unlike `numpy.savez` it takes every name, and never pickles."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asarray(values), allow_pickle=False)
 
 
 def replace(path, write):
@@ -61,7 +98,9 @@ def replace(path, write):
         Called with the open binary file.
     """
     path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
+    if path.exists() and not path.is_file():  # a device would be replaced by a file
+        raise OSError(errno.EEXIST, "there is something else than a file", str(path))
+    partial = _partial(path)
     try:
         partial.unlink(missing_ok=True)  # left by a kill; were it a link, its target would be written
         with open(partial, "xb") as file:
@@ -71,6 +110,28 @@ def replace(path, write):
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _partial(path):
+    return path.with_name(f".{path.name}.partial")
+
+
+def place(name, value):
+    """A path at which there is a file or can be one, or a ValueError or TypeError that names the argument."""
+    path = _checks.file_path(name, value)
+    try:
+        if path.name in ("", "..") or "\0" in path.name:
+            raise ValueError(f"{name} must name a file; got {str(value)!r}")
+        if not path.parent.is_dir():
+            raise ValueError(f"{name} must be in an existing folder; there is no {path.parent}")
+        for part in (path, _partial(path)):
+            with contextlib.suppress(FileNotFoundError):
+                os.lstat(part)
+        if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise ValueError(f"{name} must be a path that can be written; {path}: {error.strerror}") from None
+    return path
 
 
 def read_arrays(content):
@@ -106,9 +167,9 @@ def load(path):
     OSError
         There is no such file, or it cannot be read.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise CheckpointError(f"{path} is no checkpoint: it is a folder")
+    path = _checks.file_path("path", path)
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no checkpoint: it is a {'folder' if path.is_dir() else 'device or a pipe'}")
     content = path.read_bytes()
     try:
         arrays = read_arrays(content)

@@ -14,7 +14,6 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import ictd  # noqa: E402
-from ictd import _checks, _training_cli  # noqa: E402
 
 EVALUATE_HELP = """\
 Run weighted softmax TD (step size 1, from values 0) on a trajectory of your own and print a value per state
@@ -62,16 +61,18 @@ Exit status: 0 no claim failed (skipped claims do not count), 1 a claim failed, 
 """
 
 
-def _argument(convert, check):
+def _argument(convert, check, **limits):
     """An argparse type: convert the text, check the number, and say what is wrong with it."""
 
     def parse(text):
+        from ictd import _checks
+
         try:
             number = text if "_" in text else convert(text)  # Python reads 1_0 as 10
         except ValueError:
             number = text
         try:
-            return check(number)
+            return getattr(_checks, check)("value", number, **limits)
         except (TypeError, ValueError) as error:
             raise argparse.ArgumentTypeError(str(error).removeprefix("value ")) from None
 
@@ -79,11 +80,11 @@ def _argument(convert, check):
 
 
 def _real(**limits):
-    return _argument(float, lambda number: _checks.real("value", number, **limits))
+    return _argument(float, "real", **limits)
 
 
 def _integer(low, high):
-    return _argument(int, lambda number: _checks.integer("value", number, low=low, high=high))
+    return _argument(int, "integer", low=low, high=high)
 
 
 def parser(chosen=None):
@@ -92,9 +93,10 @@ def parser(chosen=None):
     Parameters
     ----------
     chosen : str, optional
-        The command that will be parsed. The options of "pretrain" and "sweep" are there only if it is chosen: their
-        choices and defaults need torch, which takes a second to load.
+        The command that will be parsed. The options of "pretrain" and "sweep" are there only if it is chosen.
     """
+    from ictd import _console, _training_cli
+
     top = argparse.ArgumentParser(
         prog="ictd",
         description="In-context temporal difference learning with softmax attention.",
@@ -111,7 +113,7 @@ def parser(chosen=None):
             description=description,
             epilog=examples,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_console.Formatter,
             **settings,
         )
 
@@ -176,7 +178,14 @@ def main(arguments=None):
     arguments : list of str, optional
         Default: the arguments of the process.
     """
-    if sys.stdout is None:
+    with contextlib.ExitStack() as stack:
+        if sys.stderr is None or sys.stderr.closed:  # what is said there goes nowhere, and fails nothing
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+        return _main(arguments)
+
+
+def _main(arguments):
+    if sys.stdout is None or sys.stdout.closed:
         return _fail("ictd", "standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -198,14 +207,7 @@ def main(arguments=None):
 
 def _run(arguments):
     given = sys.argv[1:] if arguments is None else arguments
-    chosen = next((word for word in given if not word.startswith("-")), None)
-    if chosen in ("pretrain", "sweep"):
-        from ictd import verify
-
-        problem = verify.torch_problem()
-        if problem:
-            return _fail(f"ictd {chosen}", f"torch {problem}; install it with: pip install 'ictd[torch]'")
-    top = parser(chosen)
+    top = parser(next((word for word in given if not word.startswith("-")), None))
     options = top.parse_args(arguments)
     if options.command is None:
         top.print_help()
@@ -220,9 +222,9 @@ def _drop_output():
 
 
 def _fail(program, message):
-    if sys.stderr is not None:  # None would mean standard output
-        with contextlib.suppress(OSError):
-            print(f"{program}: error: {message}", file=sys.stderr)
+    from ictd._console import say
+
+    say(f"{program}: error: {message}")
     return 2
 
 
@@ -230,8 +232,10 @@ def _fail(program, message):
 
 
 def _verify(options):
-    from ictd import verify
+    from ictd import _console, verify
 
+    with _console.loading():
+        verify.torch_problem()
     results = verify.run(options.instances, options.seed)
     print(verify.table(results))
     failed = [result for result in results if result.status == "FAIL"]

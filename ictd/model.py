@@ -9,14 +9,13 @@ import torch
 from torch import nn
 
 from ictd import _checks
+from ictd._forms import FORMS
 from ictd._settings import numpy_defaults, torch_defaults
 from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
 from ictd.attention import block_matrix, constructed_parameters, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
-
-FORMS = ("tsm", "dual_head", "independent_heads")
 
 
 class _Stack(nn.Module):
@@ -81,8 +80,8 @@ class _Stack(nn.Module):
                 Z = dual_head_step(Z, V[index], A[index], self.gamma, *target)
             if not torch.isfinite(Z).all():
                 raise ValueError(
-                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or infinity: "
-                    f"features are too large for scores in this type, or the iteration diverges"
+                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or "
+                    f"infinity: features are too large for scores in this type, or the iteration diverges"
                 )
             yield Z
 

@@ -13,6 +13,7 @@ Every file is written beside its place and then moved there: a kill at any momen
 
 import contextlib
 import dataclasses
+import fnmatch
 import json
 import os
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ictd import _checks
-from ictd.checkpoint import read_arrays, replace
+from ictd import _checks, pretrain
+from ictd._settings import numpy_defaults
+from ictd.checkpoint import read_arrays, replace, write_arrays
+from ictd.pretrain.config import record_shapes
 
 try:
     import fcntl
@@ -34,6 +37,8 @@ TABLE = "sweep.json"
 FORMAT, TABLE_FORMAT, VERSION = "ictd run", "ictd sweep", 1
 # The pattern of the paper: cosine of the value weights with (1, 1, -1), and of the score matrix with I.
 WEIGHTS_COSINE, SCORE_COSINE = 0.98, 0.95
+# Threads of torch. Far more than there are cores only wait for each other; from some number on the process dies.
+MOST_THREADS = 1024
 
 
 class RunError(ValueError):
@@ -55,6 +60,9 @@ class OtherRunError(RunError):
     def __init__(self, folder, field, there, here):
         super().__init__(f"{folder} holds a run with other settings: {field} is {there} there and {here} here")
         self.folder, self.field, self.there, self.here = folder, field, there, here
+
+    def __reduce__(self):  # as a worker of a pool sends it
+        return type(self), (self.folder, self.field, self.there, self.here)
 
 
 # ------------------------------------------------------------------------------------------------- files
@@ -93,7 +101,7 @@ def read_json(path, kind, version):
 
 @contextlib.contextmanager
 def locked(folder):
-    """Keep other processes out of a folder; the lock ends with the process, however that ends.
+    """Keep other processes out of a folder that exists; the lock ends with the process, however that ends.
 
     Raises
     ------
@@ -124,6 +132,7 @@ def entries(folder):
     RunError
         It is no folder, or cannot be read.
     """
+    folder = _checks.file_path("folder", folder)
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -159,8 +168,7 @@ def state(folder):
     RunError
         The folder holds something else, or cannot be read.
     """
-    folder = Path(folder)
-    names = entries(folder)
+    names, folder = entries(folder), Path(folder)
     if not names:
         return "empty"
     if CONFIG not in names:
@@ -184,7 +192,16 @@ def read_config(folder):
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
     if not isinstance(content.get("config"), dict) or not isinstance(content.get("seeds"), list):
         raise RunError(f"{path} is damaged: settings or seeds are missing")
+    try:
+        _check_seeds(content["seeds"])
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}") from None
     return content
+
+
+def _check_seeds(seeds):
+    if not all(type(seed) is int for seed in seeds):
+        raise ValueError("seeds are no integers")
 
 
 def read_table(folder):
@@ -201,14 +218,30 @@ def read_table(folder):
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
     try:
-        content["vary"].items(), content["config"].items(), len(content["seeds"])
+        for name, kind in {"vary": dict, "config": dict, "seeds": list, "points": list}.items():
+            if not isinstance(content[name], kind):
+                raise ValueError(f"{name} is {content[name]!r}")
+        _check_seeds(content["seeds"])
+        if not all(isinstance(values, list) for values in content["vary"].values()):
+            raise ValueError("vary holds what is no list")
         for point in content["points"]:
-            point["settings"].items()
-            if Path(point["folder"]).name != point["folder"] or point["folder"] in ("", ".."):
-                raise ValueError(f"{point['folder']!r} is no name of a folder in it")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunError(f"{path} is damaged: {error!r}") from None
+            if not isinstance(point, dict) or not isinstance(point.get("settings"), dict):
+                raise ValueError(f"{point!r} is no point with settings")
+            check_name("folder", point.get("folder"))
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise RunError(f"{path} is damaged: {what}") from None
     return content
+
+
+def check_name(what, name):
+    """Return the name of a file or a folder inside another one; a ValueError if it leads elsewhere."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a string; got {_checks.describe(name)}")
+    inside = name not in ("", ".", "..") and not set(name) & {"/", "\\", "\0"}
+    if not inside or len(name.encode(errors="replace")) > 200:
+        raise ValueError(f"{what} must be a name of up to 200 letters without / and \\; got {_checks.describe(name)}")
+    return name
 
 
 def check(folder, config, seeds, threads, force=False):
@@ -230,11 +263,31 @@ def check(folder, config, seeds, threads, force=False):
     OtherRunError, RunError
         The folder belongs to another run, or to something else.
     """
+    folder, seeds, threads, force = _arguments(folder, config, seeds, threads, force)
     found = state(folder)
     if found != "empty" and not force:
         compare(folder, read_config(folder), identity(config, seeds, threads))
-    _check_writable(Path(folder))
+    _check_writable(folder)
     return found
+
+
+def _arguments(folder, config, seeds, threads, force):
+    """What names a run, checked; the configuration is used as it is."""
+    _checks.instance("config", config, pretrain.Config)
+    return (
+        _checks.file_path("folder", folder),
+        pretrain.check_seeds(seeds),
+        check_threads(threads),
+        _checks.flag("force", force),
+    )
+
+
+def check_threads(threads):
+    """A number of threads as an int from 1 to `MOST_THREADS`."""
+    threads = _checks.integer("threads", threads, low=1)
+    if threads > MOST_THREADS:
+        raise ValueError(f"threads must be an integer from 1 to {MOST_THREADS}; got {threads}")
+    return threads
 
 
 def compare(folder, there, here):
@@ -251,6 +304,11 @@ def compare(folder, there, here):
 
 def _check_writable(folder):
     """Refuse a new folder where none can be made, before any work is done."""
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(folder / f".{CHECKPOINT}.partial")
+    except OSError as error:
+        raise RunError(f"{folder} cannot be used: {error.strerror}") from None
     while not folder.exists():
         if os.path.lexists(folder):
             raise RunError(f"{folder} is a link to nowhere")
@@ -270,8 +328,8 @@ def clear(folder):
 
 
 def begin(folder, config, seeds, threads, versions, force=False):
-    """Make the folder ready and write ``config.json`` unless the run is begun already."""
-    folder = Path(folder)
+    """Make the folder ready, write ``config.json`` unless the run is begun already, and say what was there."""
+    folder, seeds, threads, force = _arguments(folder, config, seeds, threads, force)
     found = check(folder, config, seeds, threads, force)
     folder.mkdir(parents=True, exist_ok=True)
     if force and found != "empty":
@@ -280,6 +338,7 @@ def begin(folder, config, seeds, threads, versions, force=False):
     if found == "empty":
         content = {"format": FORMAT, "version": VERSION} | identity(config, seeds, threads) | {"versions": versions}
         write_json(folder / CONFIG, content)
+    return found
 
 
 def finish(folder, result, draw=None):
@@ -300,15 +359,37 @@ def finish(folder, result, draw=None):
     arrays = {name: value for name, value in vars(result.history).items() if value is not None}
     arrays = {"seeds": np.array(result.seeds)} | arrays
     summary = result.summary()
-    replace(folder / HISTORY, lambda file: np.savez(file, **arrays))
+    replace(folder / HISTORY, lambda file: write_arrays(file, arrays))
     saved = SavedRun(folder, summary, arrays)
-    for name, data in (draw(saved) if draw else {}).items():
-        write_bytes(folder / name, data)
+    write_figures(folder, draw(saved) if draw else {})
     write_json(folder / SUMMARY, summary)
     return saved
 
 
-def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=None, checkpoint_seconds=5.0):
+def write_figures(folder, figures):
+    """Write figures, given as a dict of file names and bytes; all are checked before the first one is written."""
+    _checks.instance("figures", figures, dict)
+    for name, data in figures.items():
+        if not fnmatch.fnmatchcase(check_name("the name of a figure", name), FIGURES):  # so that `clear` finds it
+            raise ValueError(f"the name of a figure must be {FIGURES}; got {_checks.describe(name)}")
+        if not isinstance(data, bytes):
+            raise TypeError(f"the figure {name} must be bytes; got {_checks.describe(data)}")
+    for name, data in figures.items():
+        write_bytes(Path(folder) / name, data)
+
+
+def run(
+    folder,
+    config,
+    seeds,
+    *,
+    threads=1,
+    force=False,
+    progress=False,
+    draw=None,
+    checkpoint_seconds=5.0,
+    report=lambda text: None,
+):
     """Run `pretrain.pretrain` in a folder, or go on with it.
 
     Parameters
@@ -318,7 +399,7 @@ def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=N
     config : pretrain.Config
     seeds : sequence of int
     threads : int
-        Threads of torch.
+        Threads of torch, up to 1024.
     force : bool
         Remove a run that is there and start anew.
     progress : bool
@@ -327,6 +408,8 @@ def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=N
         As in `finish`.
     checkpoint_seconds : float
         As in `pretrain.pretrain`.
+    report : callable
+        Called with a line of text if the run goes on from what is there.
 
     Returns
     -------
@@ -341,16 +424,19 @@ def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=N
     OSError
         A file cannot be written.
     """
-    from ictd import pretrain
-
-    folder = Path(folder)
-    _checks.instance("config", config, pretrain.Config)
-    seeds, threads = pretrain.check_seeds(seeds), _checks.integer("threads", threads, low=1)
-    if check(folder, config, seeds, threads, force) == "finished" and not force:
-        raise RunError(f"{folder} holds this run already, finished")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, seeds, threads, force = _arguments(folder, config, seeds, threads, force)
+    progress = _checks.flag("progress", progress)
+    checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
+    _checks.function("draw", draw), _checks.function("report", report)
+    found = check(folder, config, seeds, threads, force)
+    if found != "finished" or force:
+        folder.mkdir(parents=True, exist_ok=True)
     with locked(folder), torch_threads(threads):
-        begin(folder, config, seeds, threads, pretrain.versions(), force)
+        found = check(folder, config, seeds, threads, force)  # another process may have been at work until now
+        if found == "finished" and not force:
+            raise RunError(f"{folder} holds this run already, finished")
+        if begin(folder, config, seeds, threads, pretrain.versions(), force) == "begun" and report:
+            report(f"going on with the run in {folder}{_other_versions(folder)}")
         result = pretrain.pretrain(
             config,
             seeds,
@@ -359,6 +445,16 @@ def run(folder, config, seeds, *, threads=1, force=False, progress=False, draw=N
             progress=progress,
         )
         return finish(folder, result, draw)
+
+
+def _other_versions(folder):
+    """A note for a run that was begun with other versions: it may differ in the last digits."""
+    there = read_config(folder).get("versions")
+    there = there if isinstance(there, dict) else {}
+    changed = [
+        f"{name} {there.get(name)}" for name, version in pretrain.versions().items() if there.get(name) != version
+    ]
+    return f"; it was begun with {', '.join(changed)}, so it may differ in the last digits" if changed else ""
 
 
 @contextlib.contextmanager
@@ -378,7 +474,7 @@ def torch_threads(threads):
 
 
 @dataclass(frozen=True, eq=False)
-class SavedRun:
+class SavedRun(_checks.ReadOnly):
     """A finished run, read from its folder.
 
     Attributes
@@ -393,6 +489,9 @@ class SavedRun:
     folder: Path
     summary: dict
     history: dict
+
+    def __post_init__(self):
+        _checks.freeze(self, **vars(self))
 
     @property
     def config(self):
@@ -487,6 +586,7 @@ def seeds_text(seeds):
     return f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"
 
 
+@numpy_defaults()
 def read(folder):
     """Read a finished run.
 
@@ -503,7 +603,7 @@ def read(folder):
     RunError
         There is no finished run, or a file is damaged.
     """
-    folder = Path(folder)
+    folder = _checks.file_path("folder", folder)
     found = state(folder)
     if found != "finished":
         what = "is not finished: the same command goes on" if found == "begun" else "is empty, or does not exist"
@@ -524,12 +624,9 @@ def read(folder):
 def _check_shapes(run):
     """Raise a ValueError or KeyError unless the arrays of the history fit together."""
     arrays, sets = run.history, run.history["value_weights"].shape[2]
-    records, seeds, d = len(arrays["step"]), len(run.summary["seeds"]), run.config["dim"]
-    shapes = dict.fromkeys(("value_error", "neu", "neu_standard_error", "loss"), (records, seeds))
-    for name in ("cosine_value_weights", "cosine_score_matrix", "diagonality_mean", "diagonality_min"):
-        shapes[name] = (records, seeds, sets)
-    shapes |= {"step": (records,), "seeds": (seeds,), "diverged_at": (seeds,)}
-    shapes |= {"value_weights": (records, seeds, sets, 3), "score_matrix": (records, seeds, sets, d, d)}
+    records, seeds = len(arrays["step"]), len(run.summary["seeds"])
+    of_entry = record_shapes(seeds, sets, run.config["dim"])
+    shapes = {name: (records, *shape) for name, shape in of_entry.items()} | {"seeds": (seeds,), "diverged_at": (seeds,)}
     for name, shape in shapes.items():
-        if arrays[name].shape != shape or 0 in shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+        if arrays[name].shape != shape or 0 in shape or arrays[name].dtype.kind not in "fi":
+            raise ValueError(f"{name} is {_checks.describe(arrays[name])}, expected {shape}")

@@ -5,12 +5,16 @@ another in this process, or on the workers of a Dask cluster; then this process 
 the workers need no disk in common with it.
 """
 
+import collections
 import contextlib
+import dataclasses
+import fnmatch
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 from ictd import _checks, pretrain, runs
+from ictd._cluster import ClusterError, connect
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,28 @@ class Point:
     settings : dict
         The fields of the configuration that vary in the grid, with their values here.
     config : pretrain.Config
+
+    Raises
+    ------
+    ValueError, TypeError
+        A name that leads out of the folder of the sweep, settings that are not those of the configuration.
     """
 
     name: str
     settings: dict
     config: pretrain.Config
+
+    def __post_init__(self):
+        runs.check_name("the name of a point", self.name)
+        if self.name.startswith(".") or self.name == runs.TABLE or fnmatch.fnmatchcase(self.name, runs.FIGURES):
+            raise ValueError(f"the name of a point must not be that of a file of a sweep; got {self.name!r}")
+        _checks.instance("settings", self.settings, dict)
+        _checks.instance("config", self.config, pretrain.Config)
+        of_config = dataclasses.asdict(self.config)
+        for field, value in self.settings.items():
+            if field not in of_config or of_config[field] != value:
+                raise ValueError(f"settings must be those of config; {field} is {_checks.describe(value)} in settings only")
+        object.__setattr__(self, "settings", {field: of_config[field] for field in self.settings})
 
 
 def grid(values, label="{}-{}".format, make=pretrain.Config):
@@ -36,7 +57,7 @@ def grid(values, label="{}-{}".format, make=pretrain.Config):
 
     Parameters
     ----------
-    values : dict of str to sequence
+    values : dict of str to iterable
         Values of each field of `pretrain.Config`; a field with several values varies.
     label : callable
         Gives a text for a field and its value, for the names of folders.
@@ -50,20 +71,50 @@ def grid(values, label="{}-{}".format, make=pretrain.Config):
     Raises
     ------
     ValueError, TypeError
-        A value is given twice, or a combination is refused by ``make``.
+        A value is given twice, a combination is refused by ``make``, or labels make no names of folders.
     """
-    for field, several in values.items():
-        twice = [value for i, value in enumerate(several) if value in several[:i]]
-        if twice:
-            raise ValueError(f"{field} must have different values; got {label(field, twice[0])} twice")
-    vary = [field for field, several in values.items() if len(several) > 1]
+    _checks.instance("values", values, dict)
+    fields = [field.name for field in dataclasses.fields(pretrain.Config)]
+    several = {_checks.option("a field of values", field, fields): _several(field, values[field]) for field in values}
+    vary = [field for field in several if len(several[field]) > 1]
+    configs = [make(**dict(zip(several, combination))) for combination in itertools.product(*several.values())]
+    for field in vary:  # as the configurations hold them: 0.5 of Python and of NumPy are the same
+        counts = collections.Counter(getattr(config, field) for config in configs)
+        value, count = counts.most_common(1)[0]
+        if count > len(configs) // len(several[field]):
+            raise ValueError(f"{field} must have different values; got {label(field, value)} twice")
     points = []
-    for combination in itertools.product(*values.values()):
-        settings = dict(zip(values, combination))
-        varied = {field: settings[field] for field in vary}
+    for config in configs:
+        varied = {field: getattr(config, field) for field in vary}
         name = "_".join(label(field, value) for field, value in varied.items())
-        points.append(Point(name or "run", varied, make(**settings)))
+        points.append(Point(name or "run", varied, config))
+    return _points(points)
+
+
+def _points(points):
+    """Points of one grid as a list, or an error: they have different names, and settings of the same fields."""
+    if isinstance(points, (str, bytes, dict)) or not hasattr(points, "__iter__"):
+        raise TypeError(f"points must be a sequence of Point, as grid gives them; got {_checks.describe(points)}")
+    points = [_checks.instance("points", point, Point) for point in points]
+    if not points:
+        raise ValueError("points must hold at least one point; got none")
+    name, count = collections.Counter(point.name.casefold() for point in points).most_common(1)[0]
+    if count > 1:  # some file systems do not tell A from a
+        raise ValueError(f"points must have different names; got {name!r} {count} times")
+    for point in points:
+        if point.settings.keys() != points[0].settings.keys():
+            raise ValueError(f"points must have settings of the same fields; {point.name!r} has {[*point.settings]}")
     return points
+
+
+def _several(field, values):
+    """The values of a field as a tuple."""
+    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{field} must have a list of values in a grid; got {_checks.describe(values)}")
+    values = tuple(values)
+    if not values:
+        raise ValueError(f"{field} must have at least one value in a grid; got none")
+    return values
 
 
 def identity(points, seeds, threads):
@@ -90,7 +141,8 @@ def check(folder, points, seeds, threads, force=False):
     runs.OtherRunError, runs.RunError
         The folder belongs to another sweep, or to something else.
     """
-    folder = Path(folder)
+    folder, points = _checks.file_path("folder", folder), _points(points)
+    seeds, threads, force = pretrain.check_seeds(seeds), runs.check_threads(threads), _checks.flag("force", force)
     names = runs.entries(folder)
     if names and runs.TABLE not in names:
         raise runs.RunError(f"{folder} holds files but no sweep; name a new or an empty folder")
@@ -132,7 +184,7 @@ def sweep(
     points : list of Point
     seeds : sequence of int
     threads : int
-        Threads of torch in each run.
+        Threads of torch in each run, up to 1024.
     force : bool
         Remove what a sweep left there and start anew.
     scheduler : str, optional
@@ -154,22 +206,27 @@ def sweep(
 
     Raises
     ------
-    runs.RunError, _cluster.ClusterError, OSError
+    runs.RunError, ClusterError, OSError
         The folder, the cluster or the disk cannot be used.
     ValueError, TypeError
         Bad arguments, before anything is written.
     """
-    folder = Path(folder)
-    seeds, threads = pretrain.check_seeds(seeds), _checks.integer("threads", threads, low=1)
-    states = check(folder, points, seeds, threads, force)
+    folder, points = _checks.file_path("folder", folder), _points(points)
+    seeds, threads, force = pretrain.check_seeds(seeds), runs.check_threads(threads), _checks.flag("force", force)
+    if not isinstance(scheduler, (str, type(None))):
+        raise TypeError(f"scheduler must be an address or None; got {_checks.describe(scheduler)}")
+    patience = _checks.real("patience", patience, low=0, low_open=True)
+    checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
+    progress = _checks.flag("progress", progress)
+    for name, function in {"draw": draw, "draw_overview": draw_overview, "report": report}.items():
+        _checks.function(name, function)
+    check(folder, points, seeds, threads, force)
     with contextlib.ExitStack() as stack:
-        cluster = None
-        if scheduler is not None:  # before anything is written
-            from ictd import _cluster
-
-            cluster = stack.enter_context(_cluster.connect(scheduler, patience))
+        # Before anything is written
+        cluster = None if scheduler is None else stack.enter_context(connect(scheduler, patience))
         folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(runs.locked(folder))
+        states = check(folder, points, seeds, threads, force)  # another process may have been at work until now
         if force:
             clear(folder, [point.name for point in points])
             states = dict.fromkeys(states, "empty")
@@ -188,8 +245,7 @@ def sweep(
             for point, outcome in _remote(cluster, folder, waiting, seeds, threads):
                 table.attempt(point, lambda: _store(folder / point.name, outcome, draw))
         rows = list(table.rows.values())
-        for name, data in (draw_overview(rows) if draw_overview else {}).items():
-            runs.write_bytes(folder / name, data)
+        runs.write_figures(folder, draw_overview(rows) if draw_overview else {})
     return rows
 
 
@@ -215,7 +271,7 @@ class _Table:
         self.folder, self.report = folder, report
         self.head = {"format": runs.TABLE_FORMAT, "version": runs.VERSION} | identity(points, seeds, threads)
         self.rows = {
-            point.name: {"folder": point.name, "settings": point.settings, "status": "waiting", "error": None}
+            point.name: {"folder": point.name, "settings": dict(point.settings), "status": "waiting", "error": None}
             for point in points
         }
 
@@ -232,7 +288,7 @@ class _Table:
             row |= {"status": "failed", "error": describe(error)}
             line = f"failed: {row['error']}"
         self.write()
-        if not quiet or row["error"]:
+        if self.report and (not quiet or row["error"]):
             done = sum(entry["status"] != "waiting" for entry in self.rows.values())
             self.report(f"[{done}/{len(self.rows)}] {point.name}: {line}")
 

@@ -215,7 +215,7 @@ def test_full_disk(path, monkeypatch, where):
             file.write(b"half a file")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    module, name = {"half way": (np, "savez"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}[where]
+    module, name = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}[where]
     monkeypatch.setattr(module, name, full)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.save(path, HEADER, ARRAYS)

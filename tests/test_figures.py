@@ -17,8 +17,8 @@ NAMES = [f"figure-{name}.svg" for name in ("diagonality", "neu", "score-matrix",
 REFERENCES = {"constant": 0.5, "certainty_equivalence": 0.1, "constructed": 0.2}
 
 
-def made_run(seeds=3, sets=1, records=5, d=2):
-    """A run with numbers of its own choice."""
+def made_run(seeds=3, sets=1, records=5, d=2, change=lambda history: None):
+    """A run with numbers of its own choice, which ``change`` may change."""
     rng = np.random.default_rng(0)
     rising = np.linspace(0, 1, records)[:, None, None]
     shape = (records, seeds, sets)
@@ -37,6 +37,7 @@ def made_run(seeds=3, sets=1, records=5, d=2):
         "cosine_score_matrix": np.ones(shape),
         "diverged_at": np.full(seeds, -1),
     }
+    change(history)
     names = ("n_steps", "n_layers", "n_states", "dim", "gamma", "objective", "features")
     config = dict(zip(names, (10 * (records - 1), 2, 4, d, 0.5, "td", "gaussian")))
     summary = {"config": config, "seeds": history["seeds"].tolist(), "seconds": 1.5, "threads": 1}
@@ -129,8 +130,10 @@ def test_neu_has_its_interval_on_a_symmetric_logarithmic_axis():
 
 
 def test_parameters_for_each_layer_are_shown_by_layer():
-    run = made_run(seeds=2, sets=3)
-    run.history["value_weights"][..., 1, :] *= 2
+    def change(history):
+        history["value_weights"][..., 1, :] *= 2
+
+    run = made_run(seeds=2, sets=3, change=change)
     (ax,) = axes_of(figures.weights, run)
     thin = [line.get_ydata()[-1] for line in ax.lines if line.get_linewidth() < 0.7]
     assert sorted(thin) == sorted([1.5, 3, 1.5, 1.25, 2.5, 1.25, -1.375, -2.75, -1.375])
@@ -139,9 +142,11 @@ def test_parameters_for_each_layer_are_shown_by_layer():
 
 
 def test_the_score_matrix_is_that_of_the_middle_seed():
-    run = made_run()
-    run.history["value_error"][-1] = [0.3, 0.1, 0.2]
-    run.history["score_matrix"][-1, 2, 0] = [[0.75, -0.5], [0.25, 1]]
+    def change(history):
+        history["value_error"][-1] = [0.3, 0.1, 0.2]
+        history["score_matrix"][-1, 2, 0] = [[0.75, -0.5], [0.25, 1]]
+
+    run = made_run(change=change)
     after = axes_of(figures.score_matrix, run)[1]
     assert after.get_title() == "after (seed 42)"
     assert [text.get_text() for text in after.texts] == ["0.75", "−0.50", "0.25", "1"]
@@ -150,15 +155,16 @@ def test_the_score_matrix_is_that_of_the_middle_seed():
 @pytest.mark.parametrize("harm", ["one diverged", "all diverged", "one seed", "nan", "zero"])
 @pytest.mark.filterwarnings("error")
 def test_figures_can_be_drawn_whatever_the_numbers(harm):
-    run = made_run(seeds=1 if harm == "one seed" else 3)
-    history = run.history
-    if harm.endswith("diverged"):
-        history["diverged_at"][: 1 if harm == "one diverged" else 3] = 7
-    for values in history.values():
-        if values.dtype == float and harm in ("nan", "zero"):
-            values[...] = {"nan": np.nan, "zero": 0.0}[harm]
-    if harm == "nan":
-        history["value_error"][1] = 1e300
+    def change(history):
+        if harm.endswith("diverged"):
+            history["diverged_at"][: 1 if harm == "one diverged" else 3] = 7
+        for values in history.values():
+            if values.dtype == float and harm in ("nan", "zero"):
+                values[...] = {"nan": np.nan, "zero": 0.0}[harm]
+        if harm == "nan":
+            history["value_error"][1] = 1e300
+
+    run = made_run(seeds=1 if harm == "one seed" else 3, change=change)
     if harm == "one seed":
         run.summary["value_error_constructed"] = None
     drawn = figures.of_run(run)

@@ -18,7 +18,7 @@ from strategies import assert_close
 from ictd import checkpoint, convergence, neu, pretrain, tasks
 from ictd.checkpoint import CheckpointError
 from ictd.model import FullICTD, SoftmaxICTD
-from ictd.pretrain import Config
+from ictd.pretrain import Config, measures, steps, training
 from ictd.prompt import build_prompt
 from ictd.state_form import inputs, state_values
 
@@ -161,7 +161,7 @@ BAD_CALLS = [
 @pytest.mark.parametrize("call, kind, message", BAD_CALLS)
 def test_bad_calls(call, kind, message, monkeypatch):
     """Refused before any work."""
-    monkeypatch.setattr(pretrain, "_Run", None)
+    monkeypatch.setattr(training, "Run", None)
     with pytest.raises(kind, match=f"^{message}"):
         call()
 
@@ -339,7 +339,7 @@ def test_history_at_the_end_is_that_of_the_model(changes):
     config = dataclasses.replace(DENSE, **changes)
     result = pretrain.pretrain(config, [4, 9])
     history, tolerance = result.history, 1e-5 if config.dtype == "float32" else 1e-9
-    held_out = pretrain._HeldOut(config)
+    held_out = measures.HeldOut(config)
     batch, contexts = held_out.batch, held_out.contexts
     assert history.step.tolist() == config.record_steps().tolist() == [0, 2, 4, 6, 8]
     Z = prompts(batch, contexts)
@@ -417,7 +417,7 @@ def test_the_first_entry_is_the_start():
 def test_references(changes):
     """Errors of the constant, of certainty equivalence and of the constructed model, in loops."""
     config = small(**changes)
-    result, held_out = pretrain.pretrain(small(**changes, n_steps=1), [0]), pretrain._HeldOut(config)
+    result, held_out = pretrain.pretrain(small(**changes, n_steps=1), [0]), measures.HeldOut(config)
     batch, contexts = held_out.batch, held_out.contexts
     constructed = SoftmaxICTD.constructed(config.dim, config.n_layers, config.gamma)
     squares = []
@@ -486,7 +486,7 @@ def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch, free):
     """NaN in one seed's loss at step 5: it is recorded and stays where it was; the others keep every bit."""
     config = small(free=free, init_scale=0.2)
     expected = pretrain.pretrain(config, [0, 1, 2])
-    plain, calls = pretrain._loss, []
+    plain, calls = steps.loss_of, []
 
     def broken(config, parameters, *batches):
         calls.append({name: value.detach().clone() for name, value in parameters.items()})
@@ -495,7 +495,7 @@ def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch, free):
             factor[1] = torch.nan
         return plain(config, parameters, *batches) * factor
 
-    monkeypatch.setattr(pretrain, "_loss", broken)
+    monkeypatch.setattr(steps, "loss_of", broken)
     result = pretrain.pretrain(config, [0, 1, 2])
     history = result.history
     assert history.diverged_at.tolist() == [-1, 5, -1]
@@ -520,7 +520,7 @@ def test_a_start_that_is_not_finite(monkeypatch):
         return {name: value * (1e200 if seed == 1 else 1) for name, value in parameters.items()}
 
     expected = pretrain.pretrain(SMALL, [0, 1])
-    monkeypatch.setattr(pretrain, "initial_parameters", huge)
+    monkeypatch.setattr(steps, "initial_parameters", huge)
     result = pretrain.pretrain(SMALL, [0, 1])
     assert result.history.diverged_at.tolist() == [-1, 0]
     assert np.isnan(result.history.loss[:, 1]).all() and not np.isfinite(result.history.value_error[:, 1]).any()
@@ -541,7 +541,7 @@ def test_all_seeds_diverge(dtype):
 
 def test_an_update_that_overflows(monkeypatch):
     """A step that would leave the numbers is not taken: the seed stops at the last finite parameters."""
-    plain, start = pretrain._adam, {}
+    plain, start = steps.adam, {}
 
     def overflow(parameter, gradient, mean, square, step, rate):
         new, *moments = plain(parameter, gradient, mean, square, step, rate)
@@ -550,7 +550,7 @@ def test_an_update_that_overflows(monkeypatch):
             new[1, 0, 2] = torch.inf
         return new, *moments
 
-    monkeypatch.setattr(pretrain, "_adam", overflow)
+    monkeypatch.setattr(steps, "adam", overflow)
     result = pretrain.pretrain(SMALL, range(3))
     assert result.history.diverged_at.tolist() == [-1, 3, -1]
     np.testing.assert_array_equal(result.parameters["value_weights"][1], start["value_weights"])
@@ -570,7 +570,7 @@ def test_adam_is_that_of_torch():
             optimiser.param_groups[0]["lr"] = 0.1 / (step + 1)
             theirs.grad = gradient.clone()
             optimiser.step()
-            parameter, mean, square = pretrain._adam(parameter, gradient, mean, square, step, 0.1 / (step + 1))
+            parameter, mean, square = steps.adam(parameter, gradient, mean, square, step, 0.1 / (step + 1))
             assert torch.equal(parameter, theirs)
 
 
@@ -599,7 +599,7 @@ def test_a_finished_run_is_read_from_its_checkpoint(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     first = pretrain.pretrain(SMALL, [0, 1], checkpoint_path=path)
     assert same(first, pretrain.pretrain(SMALL, [0, 1]))
-    monkeypatch.setattr(pretrain._Run, "_train", None)
+    monkeypatch.setattr(steps.Run, "_train", None)
     again = pretrain.pretrain(SMALL, [0, 1], checkpoint_path=str(path))
     assert same(first, again) and again.seconds == pytest.approx(first.seconds, abs=0.05)
 
@@ -617,7 +617,7 @@ def test_a_run_goes_on_bit_for_bit_from_every_step(tmp_path, changes):
     config, path = small(**changes), tmp_path / "run.npz"
     expected = pretrain.pretrain(config, [0, 6])
     for stop in range(config.n_steps + 1):
-        run = pretrain._Run(config, (0, 6))
+        run = steps.Run(config, (0, 6))
         for _ in range(stop):
             run.advance()
         run.save(path)
@@ -629,22 +629,22 @@ def test_divergence_survives_a_break(tmp_path, monkeypatch):
     """A seed that has diverged before the break stays so after it."""
     plain = pretrain.initial_parameters
     monkeypatch.setattr(
-        pretrain,
+        steps,
         "initial_parameters",
         lambda config, seed: {k: v * (1e200 if seed else 1) for k, v in plain(config, seed).items()},
     )
     expected = pretrain.pretrain(SMALL, [0, 1])
-    run = pretrain._Run(SMALL, (0, 1))
+    run = steps.Run(SMALL, (0, 1))
     for _ in range(3):
         run.advance()
     run.save(tmp_path / "run.npz")
-    monkeypatch.setattr(pretrain, "initial_parameters", plain)
+    monkeypatch.setattr(steps, "initial_parameters", plain)
     assert same(expected, pretrain.pretrain(SMALL, [0, 1], checkpoint_path=tmp_path / "run.npz"))
 
 
 def test_interrupted_in_the_middle_of_a_step(tmp_path, monkeypatch):
     """Ctrl-C inside a step waits for its end, saves, and the run goes on from there bit for bit."""
-    path, plain = tmp_path / "run.npz", pretrain._Run._train
+    path, plain = tmp_path / "run.npz", steps.Run._train
     expected = pretrain.pretrain(SMALL, [0, 1])
 
     def press(run):
@@ -654,7 +654,7 @@ def test_interrupted_in_the_middle_of_a_step(tmp_path, monkeypatch):
         plain(run)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(pretrain._Run, "_train", press)
+    monkeypatch.setattr(steps.Run, "_train", press)
     with pytest.raises(KeyboardInterrupt):
         pretrain.pretrain(SMALL, [0, 1], checkpoint_path=path, checkpoint_seconds=1000)
     monkeypatch.undo()
@@ -784,7 +784,7 @@ def test_damaged_checkpoints(tmp_path, kind, message):
 def test_checkpoints_are_written_in_time(tmp_path, monkeypatch):
     """With 0 seconds after every step and once at the end, with many seconds only at the end."""
     written = []
-    monkeypatch.setattr(pretrain._Run, "save", lambda run, path: written.append(run.step))
+    monkeypatch.setattr(steps.Run, "save", lambda run, path: written.append(run.step))
     pretrain.pretrain(SMALL, [0], checkpoint_path=tmp_path / "a.npz", checkpoint_seconds=0)
     assert written == [*range(1, 9), 8]
     written.clear()

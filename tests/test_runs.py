@@ -15,6 +15,7 @@ import pytest
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from ictd import checkpoint, runs  # noqa: E402
+from ictd.pretrain import steps  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 CONFIG = pretrain.Config(
@@ -118,7 +119,7 @@ def test_a_seed_that_diverges_is_recorded_and_the_others_go_on(tmp_path, monkeyp
     def wild(config, seed):
         return {name: value * (1e30 if seed == 1 else 1) for name, value in start(config, seed).items()}
 
-    monkeypatch.setattr(pretrain, "initial_parameters", wild)
+    monkeypatch.setattr(steps, "initial_parameters", wild)
     run = runs.run(tmp_path / "a", CONFIG, SEEDS)
     usual = runs.read(finished)
     assert run.alive.tolist() == [True, False, True]

@@ -13,6 +13,7 @@ import pytest
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from ictd import _cluster, runs, sweep  # noqa: E402
+from ictd.pretrain import steps  # noqa: E402
 
 SMALL = {
     "n_states": 4, "dim": 2, "n_layers": 2, "n_transitions": 20, "n_steps": 30, "batch_size": 4, "n_records": 3,
@@ -271,7 +272,7 @@ def test_a_killed_worker_loses_no_result(cluster, tmp_path):
 
 def test_the_cluster_goes_on_from_a_local_checkpoint(cluster, local, tmp_path, monkeypatch):
     """Points that were begun here are finished there, with the same results."""
-    advance = pretrain._Run.advance
+    advance = steps.Run.advance
 
     def stop(self):
         if self.step == 17:
@@ -279,7 +280,7 @@ def test_the_cluster_goes_on_from_a_local_checkpoint(cluster, local, tmp_path, m
         return advance(self)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(pretrain._Run, "advance", stop)
+        patch.setattr(steps.Run, "advance", stop)
         sweep.sweep(tmp_path / "a", GRID, SEEDS, checkpoint_seconds=0)
     assert runs.state(tmp_path / "a" / GRID[0].name) == "begun"
     assert (tmp_path / "a" / GRID[0].name / "checkpoint.npz").exists()

@@ -1,0 +1,74 @@
+"""What the commands share: messages that never stop the work, Ctrl-C while packages load, and the shape of help texts."""
+
+import argparse
+import contextlib
+import os
+import re
+import signal
+import sys
+import textwrap
+import threading
+
+
+def say(text):
+    """Print a line to standard error, if there is one and if somebody reads it."""
+    if sys.stderr is not None:  # None would mean standard output
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def loading():
+    """Let Ctrl-C end the process at once while packages load: in their C++ parts an exception is a crash."""
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+class Formatter(argparse.HelpFormatter):
+    """Fills paragraphs; an indented line stays a line of its own.
+
+    Such a line may have two columns, "  command   what it does", and the second one may go on in lines that are
+    indented further. Where it is too long for the terminal, the second column is filled, or put below the first.
+    """
+
+    def _fill_text(self, text, width, indent):
+        paragraphs = re.split(r"\n{2,}", text.strip("\n"))
+        return "\n\n".join(_fill(paragraph, max(width, 20)) for paragraph in paragraphs)
+
+
+def _fill(paragraph, width):
+    lines = []
+    for line in paragraph.split("\n"):
+        indented, goes_on = _indent(line) > 0, lines and _indent(lines[-1]) > 0
+        if lines and indented == bool(goes_on) and (not indented or _indent(line) > _indent(lines[-1]) + 4):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line)
+    return "\n".join(_fill_line(line, width) for line in lines)
+
+
+def _indent(line):
+    return len(line) - len(line.lstrip())
+
+
+def _fill_line(line, width):
+    margin = " " * _indent(line)
+    if not margin or len(line) <= width:
+        return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if not margin else line
+    first, second = re.fullmatch(r"( *\S.*?)(?: {2,}(\S.*))?", line).groups()
+    below = margin + "    "
+    column = len(line) - len(second) if second else 0
+    options = {"width": width, "break_long_words": False, "break_on_hyphens": False}
+    if second and column <= width // 2:
+        return textwrap.fill(second, initial_indent=line[:column], subsequent_indent=" " * column, **options)
+    filled = textwrap.fill(first.strip(), initial_indent=margin, subsequent_indent=below, **options)
+    if second:
+        filled += "\n" + textwrap.fill(second, initial_indent=below, subsequent_indent=below, **options)
+    return filled
