@@ -124,7 +124,7 @@ def step(env, model, state, action):
     if not any(outcome[1:] == (next_state, reward, terminated) for outcome in model[state][action]):
         raise ValueError(
             f"env must behave as its table P says; action {action} in state {state} led to state {next_state} with "
-            f"reward {reward:g}{' and the end of the episode' if terminated else ''}, which P[{state}][{action}] does not hold"
+            f"reward {reward:g}{' and the end of the episode' if terminated else ''}, which is not in P[{state}][{action}]"
         )
     return next_state, reward, terminated
 
