@@ -425,14 +425,16 @@ def figures(options, fail):
     """``ictd figures``."""
     if not _installed("matplotlib"):
         return fail("figures need matplotlib, which is not installed: pip install 'ictd[plots]'")
-    from ictd import figures as drawing
-
     try:
+        from ictd import figures as drawing
+
         written, kept, notes = drawing.draw(options.folder, overwrite=options.force)
     except runs.RunError as error:
         return fail(error)
     except OSError as error:
         return fail(f"{options.folder}: cannot be read or written: {error.strerror or error}")
+    except Exception as error:  # of matplotlib, its fonts, its settings
+        return fail(f"{options.folder}: figures cannot be drawn ({_one_line(error)})")
     for note in notes:
         say(f"note: {note}")
     if not written:

@@ -168,6 +168,8 @@ def load(path):
         There is no such file, or it cannot be read.
     """
     path = _checks.file_path("path", path)
+    if "\0" in str(path):
+        raise CheckpointError(f"{str(path)!r} is no checkpoint: no file has such a name")
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path} is no checkpoint: it is a {'folder' if path.is_dir() else 'device or a pipe'}")
     content = path.read_bytes()

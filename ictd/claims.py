@@ -1,5 +1,6 @@
 """Claims of the book, checked where they are made: random instances, the error found, the tolerance."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -141,6 +142,43 @@ def relative_error(found, expected):
     with np.errstate(over="ignore", invalid="ignore"):
         scale = np.maximum(1, np.abs(expected).max(axis=-1))
         return float((np.abs(found - expected).max(axis=-1) / scale).max())
+
+
+def chance_interval(successes, trials):
+    """The exact 95 % interval (Clopper and Pearson) for the chance of success of independent trials.
+
+    Parameters
+    ----------
+    successes : int
+        From 0 to ``trials``.
+    trials : int
+        At least 1.
+
+    Returns
+    -------
+    low, high : float
+        Outside of them, so many successes or more, or so few or fewer, have a probability below 2.5 %.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For anything but such counts.
+    """
+    trials = _checks.integer("trials", trials, low=1)
+    successes = _checks.integer("successes", successes, low=0, high=trials)
+    upper = 1.0 if successes == trials else _chance_of(successes, trials, 0.025)
+    lower = 0.0 if successes == 0 else _chance_of(successes - 1, trials, 0.975)
+    return lower, upper
+
+
+def _chance_of(successes, trials, probability):
+    """The chance p at which so few successes or fewer have this probability; it falls as p grows."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        p = (low + high) / 2
+        terms = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(successes + 1))
+        low, high = (p, high) if math.fsum(terms) > probability else (low, p)
+    return low
 
 
 @dataclass(frozen=True)

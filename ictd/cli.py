@@ -15,36 +15,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import ictd  # noqa: E402
 
-EVALUATE_HELP = """\
-Run weighted softmax TD (step size 1, from values 0) on a trajectory of your own and print a value per state
-beside certainty equivalence, the value of the empirical model. The table is also saved.
-
-The file is comma-separated UTF-8 text with a header line. A row is a visit: column 'state' is a label
-(compared as text), column 'reward' the number paid for leaving it. The last row is the state in which
-the trajectory stops; its reward is empty. Columns x1, x2, ... or feature... are features of the state;
-without them the features are one-hot. Other columns are ignored. After a terminal state, go on with
-the first state of the next episode and reward 0.
-
-    state,reward
-    home,-1
-    bus,0
-    work,5
-    home,
-"""
-
-EVALUATE_EXAMPLES = """\
-examples:
-  ictd evaluate trip.csv                          table on the screen and in trip-values.csv
-  ictd evaluate trip.csv --scale 10 --layers 200  sharper attention, more layers
-  ictd evaluate trip.csv --gamma 0.5 --no-save    on the screen only
-  ictd evaluate trip.csv --out v.csv --force      replace v.csv if it exists
-
-The table has 'visits' (how often the state was left), 'value' (after --layers layers) and 'certainty
-equivalence' (- on the screen and empty in the file where the data do not determine it). Scores are the
-scale times the inner product of features: for one-hot features the scale for equal states, else 0.
-Warnings go to standard error. Exit status: 0 done, 2 wrong use or a faulty file.
-"""
-
 VERIFY_HELP = """\
 Check the equivalences of the book on random instances: random processes with 2 to 12 states, 1 to 8
 features, up to 60 transitions, discount up to 0.99, up to 50 layers, score matrices that are not
@@ -95,7 +65,7 @@ def parser(chosen=None):
     chosen : str, optional
         The command that will be parsed. The options of "pretrain" and "sweep" are there only if it is chosen.
     """
-    from ictd import _console, _training_cli
+    from ictd import _console, _evaluate_cli, _training_cli
 
     top = argparse.ArgumentParser(
         prog="ictd",
@@ -124,24 +94,11 @@ def parser(chosen=None):
     verify.add_argument("--seed", type=_integer(0, 2**63), default=0, metavar="S", help="their seed (default 0)")
     verify.set_defaults(run=_verify)
 
-    evaluate = command("evaluate", "values of the states of your own trajectory", EVALUATE_HELP, EVALUATE_EXAMPLES)
-    evaluate.add_argument("file", type=Path, metavar="FILE.csv", help="the trajectory")
-    evaluate.add_argument(
-        "--gamma", type=_real(low=0, high=1, high_open=True), default=0.9, help="discount in [0, 1) (default 0.9)"
+    evaluate = command(
+        "evaluate", "values of the states of your own log", _evaluate_cli.HELP, _evaluate_cli.EXAMPLES
     )
-    evaluate.add_argument(
-        "--layers", type=_integer(0, 1_000_000), default=50, metavar="L", help="number of layers (default 50)"
-    )
-    evaluate.add_argument(
-        "--scale", type=_real(low=0, low_open=True, high=1e100), default=1.0, help="positive score scale (default 1)"
-    )
-    target = evaluate.add_mutually_exclusive_group()
-    target.add_argument(
-        "--out", type=Path, metavar="FILE", help="where to save the table (default FILE-values.csv beside the input)"
-    )
-    target.add_argument("--no-save", action="store_true", help="print only")
-    evaluate.add_argument("--force", action="store_true", help="replace the output file if it exists")
-    evaluate.set_defaults(run=_evaluate)
+    _evaluate_cli.add_options(evaluate, _integer, _real)
+    evaluate.set_defaults(run=_with_fail("evaluate", _evaluate_cli.run))
 
     for name, summary, run in (
         ("pretrain", "pretrain models on random tasks, all seeds at once", _training_cli.pretrain),
@@ -252,71 +209,3 @@ def _verify(options):
     held = len(results) - len(skipped)
     print(f"{held} claims hold on {options.instances} random instances each (seed {options.seed}).")
     return 0
-
-
-# ---------------------------------------------------------------------------------------- ictd evaluate
-
-
-def _evaluate(options):
-    out = None if options.no_save else options.out or options.file.parent / f"{options.file.stem}-values.csv"
-    problem = _output_problem(options, out)
-    if problem:
-        return _fail("ictd evaluate", problem)
-
-    from ictd import evaluate
-
-    try:
-        data = evaluate.read_csv(options.file)
-    except evaluate.FileFault as fault:
-        return _fail("ictd evaluate", fault)
-    try:
-        result = evaluate.evaluate(
-            data.states, data.rewards, data.features, gamma=options.gamma, n_layers=options.layers, scale=options.scale
-        )
-    except ValueError as error:
-        return _fail("ictd evaluate", f"{options.file}: {error}")
-
-    problem = None
-    if out is not None:
-        try:
-            result.save(out, overwrite=options.force)  # before printing: `| head` may end the command early
-        except OSError as error:
-            problem = f"{out}: cannot be written: {error.strerror or error}"
-
-    features = "one-hot features" if data.features is None else f"{data.features.shape[1]} features"
-    print(
-        f"{options.file}: {len(data.rewards)} transitions, {len(result.states)} states, {features}\n"
-        f"gamma {result.gamma:g}, {result.n_layers} layers, score scale {result.scale:g}, "
-        f"spectral radius {result.radius:.6g}\n"
-    )
-    print(result.table(), flush=True)
-    if data.ignored:
-        print(
-            f"note: ignored columns: {', '.join(data.ignored)} (features are named x1, x2, ... or feature...)",
-            file=sys.stderr,
-        )
-    for warning in result.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    if problem:
-        return _fail("ictd evaluate", problem)
-    if out is not None:
-        print(f"\nsaved to {out}")
-    return 0
-
-
-def _output_problem(options, out):
-    """What stands against writing the output file, before any work is done; None if nothing does."""
-    if out is None:
-        return "--force makes no sense with --no-save" if options.force else None
-    try:
-        if out.exists() and options.file.exists() and out.samefile(options.file):
-            return f"argument --out: {out} is the trajectory itself"
-        if out.is_dir():
-            return f"argument --out: {out} is a directory"
-        if not out.parent.is_dir():
-            return f"argument --out: there is no directory {out.parent}"
-        if os.path.lexists(out) and not options.force:  # a link to nowhere too
-            return f"{out} exists; pass --force to replace it, --out FILE for another name, or --no-save"
-    except OSError as error:
-        return f"{out}: cannot be written: {error.strerror or error}"
-    return None

@@ -145,7 +145,7 @@ def iteration_matrix(M, transition, gamma, step_size=1.0):
 
 @numpy_defaults()
 def spectral_radius(J):
-    """The largest modulus of an eigenvalue: the factor by which late steps shrink (or grow) the error.
+    """The largest modulus of an eigenvalue: from almost every start, the mean factor per step in the long run.
 
     Parameters
     ----------
@@ -405,9 +405,10 @@ class ErrorCurves(_checks.ReadOnly):
     errors : ndarray, shape (K, m, L+1)
         Largest error over the states against the true value, ``||v_l - v||_inf``.
     distances : ndarray, shape (K, m, L+1)
-        The same against the fixed point, the certainty-equivalence value of the context.
+        The same against the certainty-equivalence value of the context: a fixed point, and the only one if the
+        features are pairwise distinct (and A is symmetric positive definite).
     floors : ndarray, shape (K, m)
-        Error of the fixed point against the true value: where ``errors`` ends if the iteration converges.
+        Error of the certainty-equivalence value against the true one: where ``errors`` ends if the radius is below 1.
     radii : ndarray, shape (K, m)
         Spectral radius of the iteration matrix of each context.
     complete : ndarray, shape (K,)
@@ -429,8 +430,8 @@ class ErrorCurves(_checks.ReadOnly):
 def error_curves(mrp, X, lengths, n_trajectories, n_layers, rng, A=None, step_size=1.0):
     """Draw trajectories of several lengths and follow weighted softmax TD from v_0 = 0 over the layers.
 
-    Only complete contexts are used, those in which every state was a source at least once: Theorem 2 of
-    the paper speaks of them, and only they have a fixed point on all states. Others are drawn again.
+    Only complete contexts are used, those in which every state was a source at least once: Theorem 2 of the paper
+    speaks of them, and certainty equivalence then has a value for every state. Others are drawn again.
 
     Parameters
     ----------
@@ -528,8 +529,8 @@ def fitted_rate(errors, window, rng, n_resamples=2000):
     Parameters
     ----------
     errors : array_like, shape (m, L+1)
-        Positive; one curve per trajectory. Take distances to the fixed point: errors against the true
-        value stop at their floor.
+        One curve per trajectory, positive in the window. Take distances to the limit: errors against the true value
+        stop at their floor, and in the end distances are rounding.
     window : pair of int
         First and last layer of the fit, both included. Start late: early layers still hold faster modes.
     rng : numpy.random.Generator
@@ -543,9 +544,10 @@ def fitted_rate(errors, window, rng, n_resamples=2000):
         exp of the mean over the curves of the least-squares slope of log(error) over the layer. With one
         curve the interval is a point.
     """
-    errors = _positive("errors", errors, ("m", "L+1"))
+    errors = _checks.array("errors", errors, ("m", "L+1"))
     first, last = _window(window, errors.shape[1])
-    slopes = _slopes(np.arange(first, last + 1), np.log(errors[:, first : last + 1]))
+    late = _positive("errors", errors[:, first : last + 1], ("m", "layers of the window"))
+    slopes = _slopes(np.arange(first, last + 1), np.log(late))
     logs = _bootstrap(slopes, lambda sample: sample.mean(axis=-1), rng, n_resamples)
     return Interval(*np.exp(logs).tolist())
 

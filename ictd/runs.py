@@ -35,8 +35,8 @@ CONFIG, CHECKPOINT, HISTORY, SUMMARY = "config.json", "checkpoint.npz", "history
 FIGURES = "figure-*.svg"
 TABLE = "sweep.json"
 FORMAT, TABLE_FORMAT, VERSION = "ictd run", "ictd sweep", 1
-# The pattern of the paper: cosine of the value weights with (1, 1, -1), and of the score matrix with I.
-WEIGHTS_COSINE, SCORE_COSINE = 0.98, 0.95
+# A seed succeeds if the cosines of w with (1, 1, -1) and of the score matrix with I (visible parts) are above it.
+SUCCESS_COSINE = 0.99
 # Threads of torch. Far more than there are cores only wait for each other; from some number on the process dies.
 MOST_THREADS = 1024
 
@@ -473,6 +473,29 @@ def torch_threads(threads):
 # ------------------------------------------------------------------------------------- finished runs
 
 
+COSINES = "value_weights", "score_matrix"
+
+
+def succeeds(weights, scores):
+    """The success criterion of the book: both cosines above `SUCCESS_COSINE`.
+
+    With parameters for each layer, all layers must show it; in the first one only the score matrix counts, as
+    w_target and w_current have no effect where the values are still 0. Independent target heads are not looked at.
+
+    Parameters
+    ----------
+    weights, scores : ndarray, shape (K, sets)
+        Cosines of the value weights with (1, 1, -1) and of the score matrix with I, as `pretrain.History` has them.
+
+    Returns
+    -------
+    ndarray of bool, shape (K,)
+    """
+    if weights.shape[1] > 1:
+        weights = weights[:, 1:]
+    return (weights > SUCCESS_COSINE).all(axis=1) & (scores > SUCCESS_COSINE).all(axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class SavedRun(_checks.ReadOnly):
     """A finished run, read from its folder.
@@ -504,16 +527,8 @@ class SavedRun(_checks.ReadOnly):
         return self.history["diverged_at"] < 0
 
     def pattern(self):
-        """Which seeds show the pattern of the paper, shape (K,): cosines above .98 and .95.
-
-        With parameters for each layer, all layers must show it; in the first one only the score matrix counts, as
-        w_target and w_current have no effect where the values are still 0. Independent target heads do not count.
-        """
-        weights, scores = (self.history[f"cosine_{name}"][-1] for name in ("value_weights", "score_matrix"))
-        if weights.shape[1] > 1:
-            weights = weights[:, 1:]
-        shown = (weights > WEIGHTS_COSINE).all(axis=1) & (scores > SCORE_COSINE).all(axis=1)
-        return shown & self.alive
+        """Which seeds show the pattern of the paper at the end, shape (K,): `succeeds`, and not diverged."""
+        return succeeds(*(self.history[f"cosine_{name}"][-1] for name in COSINES)) & self.alive
 
     def figures(self):
         """The main figures, medians over the seeds that did not diverge; None where there is no number."""
@@ -558,7 +573,7 @@ class SavedRun(_checks.ReadOnly):
         for name in ("constant", "certainty_equivalence", "constructed"):
             lines.append(f"{'  ' + name.replace('_', ' '):<26}{_short(f[f'value_error_{name}']):>9}")
         lines += [
-            f"{'weights ~ (1,1,-1), A ~ I':<26}{f['pattern']:>9} of {f['seeds']} seeds (cosines > .98 and > .95)",
+            f"{'weights ~ (1,1,-1), A ~ I':<26}{f['pattern']:>9} of {f['seeds']} seeds (cosines > {SUCCESS_COSINE:g})",
             f"{'mean diagonality':<26}{_short(f['diagonality_start']):>9} -> {_short(f['diagonality_end'])}",
         ]
         for name in ("start", "end"):
@@ -581,9 +596,9 @@ def seeds_text(seeds):
     """How many seeds, and which, in words."""
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
-    if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 1 and all(later == seed + 1 for seed, later in zip(seeds, seeds[1:])):
         return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"
-    return f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"
+    return f"{len(seeds)} seeds ({', '.join(map(str, seeds)) or 'none'})"
 
 
 @numpy_defaults()

@@ -86,7 +86,10 @@ def grid(values, label="{}-{}".format, make=pretrain.Config):
     points = []
     for config in configs:
         varied = {field: getattr(config, field) for field in vary}
-        name = "_".join(label(field, value) for field, value in varied.items())
+        labels = [label(field, value) for field, value in varied.items()]
+        if not all(isinstance(text, str) for text in labels):
+            raise TypeError(f"label must give strings; got {_checks.describe(labels)}")
+        name = "_".join(labels)
         points.append(Point(name or "run", varied, config))
     return _points(points)
 
@@ -109,9 +112,12 @@ def _points(points):
 
 def _several(field, values):
     """The values of a field as a tuple."""
-    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{field} must have a list of values in a grid; got {_checks.describe(values)}")
-    values = tuple(values)
+    try:
+        if isinstance(values, (str, bytes, dict)):
+            raise TypeError
+        values = tuple(values)
+    except TypeError:
+        raise TypeError(f"{field} must have a list of values in a grid; got {_checks.describe(values)}") from None
     if not values:
         raise ValueError(f"{field} must have at least one value in a grid; got none")
     return values

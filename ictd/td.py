@@ -13,6 +13,8 @@ from ictd import _checks
 from ictd._settings import numpy_defaults
 from ictd.mrp import Trajectory, solve_bellman
 
+# The successor of a transition that leads to the end.
+END = -1
 
 # --------------------------------------------------------------------------------------------- scores
 
@@ -205,14 +207,15 @@ def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, i
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalModel(_checks.ReadOnly):
-    """What a trajectory says about the process: counts, mean rewards and relative frequencies.
+    """What data say about the process: counts, mean rewards and relative frequencies.
 
     Attributes
     ----------
     counts : ndarray of int, shape (S,)
         c(u), how often u was left (how often it was a source); at most 2**53, up to which floats count exactly.
     transition : ndarray, shape (S, S)
-        Relative frequencies of the successors; the row of a state that was never a source is 0.
+        Relative frequencies of the successors. Rows sum to at most 1: what is missing leads to an end worth 0. The
+        row of a state that was never a source is 0.
     reward : ndarray, shape (S,)
         Mean reward for leaving; NaN for a state that was never a source.
     visited : ndarray of bool, shape (S,)
@@ -245,9 +248,15 @@ class EmpiricalModel(_checks.ReadOnly):
             raise ValueError(f"reward must be finite for the visited states; got {reward.tolist()}")
         if not np.isnan(reward[~visited]).all():
             raise ValueError(f"reward must be NaN for states that were never a source; got {reward.tolist()}")
-        transition[visited] = _checks.stochastic(
-            "transition of the visited states", transition[visited], counts[visited].size, n_states
-        )
+        if (transition < 0).any():
+            row, column = (int(i) for i in np.argwhere(transition < 0)[0])
+            raise ValueError(f"transition must be non-negative; entry ({row}, {column}) is {transition[row, column]}")
+        sums = transition.sum(axis=1)
+        if sums.max() > 1 + _checks.SUM_TOLERANCE:
+            row = int(sums.argmax())
+            raise ValueError(f"transition must have rows that sum to at most 1; row {row} sums to {sums[row]:.10g}")
+        # The excess of a row that was rounded; rows within the rounding of a sum stay bit for bit as they are.
+        transition /= np.where(sums > 1 + n_states * np.finfo(np.float64).eps, sums, 1)[:, None]
         if transition[~visited].any():
             raise ValueError("transition must have rows of 0 for states that were never a source; it has others")
         _checks.freeze(self, counts=counts.astype(np.int64), transition=transition, reward=reward, visited=visited)
@@ -277,14 +286,51 @@ def empirical_model(trajectory, n_states):
     n_states = _checks.side("n_states", n_states)
     if largest >= n_states:
         raise ValueError(f"n_states must exceed every state of the trajectory; got {n_states} and state {largest}")
-    sources, successors = trajectory.states[:-1], trajectory.states[1:]
+    try:
+        return model_of_transitions(trajectory.states[:-1], trajectory.rewards, trajectory.states[1:], n_states)
+    except ValueError as error:  # a sum that overflows
+        raise ValueError(f"trajectory must hold smaller rewards: {error}") from None
+
+
+def model_of_transitions(sources, rewards, successors, n_states):
+    """Count transitions, whatever walks they come from; `empirical_model` takes those of one trajectory.
+
+    Parameters
+    ----------
+    sources : array_like of int, shape (m,)
+        The states that were left, from 0 to S-1.
+    rewards : array_like, shape (m,)
+        Paid for leaving them.
+    successors : array_like of int, shape (m,)
+        The states that were entered; `END` where the transition led to the end, which is worth 0.
+    n_states : int
+        Number of states S.
+
+    Returns
+    -------
+    EmpiricalModel
+
+    Raises
+    ------
+    ValueError, TypeError
+        Lengths that do not fit, states that are not from 0 to S-1, or rewards whose sum per state overflows.
+    """
+    rewards = _checks.array("rewards", rewards, ("m",))
+    n_states = _checks.side("n_states", n_states)
+    sources = _checks.indices("sources", sources, "an array of integer state indices, shape (m,)")
+    successors = _checks.indices("successors", successors, "an array of integer state indices, shape (m,)")
+    for name, states, low in (("sources", sources, 0), ("successors", successors, END)):
+        if states.shape != rewards.shape:
+            raise ValueError(f"{name} must have shape {rewards.shape}, as rewards; got {states.shape}")
+        if states.min() < low or states.max() >= n_states:
+            raise ValueError(f"{name} must be from {low} to {n_states - 1}; got {states.min()} to {states.max()}")
     counts = np.bincount(sources, minlength=n_states)
-    pairs = np.bincount(sources * n_states + successors, minlength=n_states**2).reshape(n_states, n_states)
-    sums = np.bincount(sources, weights=trajectory.rewards, minlength=n_states)
+    on = successors != END
+    pairs = np.bincount(sources[on] * n_states + successors[on], minlength=n_states**2).reshape(n_states, n_states)
+    sums = np.bincount(sources, weights=rewards, minlength=n_states)
     if not np.isfinite(sums).all():
         raise ValueError(
-            f"trajectory must hold rewards whose sum per state is finite; that of state {np.argmin(np.isfinite(sums))} "
-            f"overflows"
+            f"rewards must have a finite sum per state; that of state {np.argmin(np.isfinite(sums))} overflows"
         )
     visited = counts > 0
     at_least_one = np.maximum(counts, 1)
@@ -313,8 +359,8 @@ def certainty_equivalence(model, gamma, boundary=None):
     Raises
     ------
     ValueError
-        If a visited state leads to one that was never a source (only the last state of a trajectory can
-        be one) and ``boundary`` is not given.
+        If gamma > 0, a visited state leads to one that was never a source (only the last state of a
+        trajectory can be one) and ``boundary`` is not given.
     """
     _checks.instance("model", model, EmpiricalModel)
     gamma = _checks.discount(gamma)
@@ -327,7 +373,7 @@ def certainty_equivalence(model, gamma, boundary=None):
     leaks = model.transition[np.ix_(inside, outside)]
     reached = outside[leaks.any(axis=0)]
     right = model.reward[inside]
-    if reached.size:
+    if reached.size and gamma > 0:  # at gamma = 0 nothing depends on what follows: the values are the mean rewards
         if boundary is None:
             raise ValueError(
                 f"model has a visited state that leads to state {reached[0]}, which was never a source, so its "
@@ -368,6 +414,28 @@ def state_kernel(model, X, score=None):
     kernel = np.zeros((len(X), len(X)))
     kernel[:, visited] = softmax_kernel(X, X[visited], score, model.counts[visited])
     return kernel
+
+
+def bellman_steps(model, kernel, gamma, step_sizes, values):
+    """Yield v_1, v_2, ... of ``v <- v + alpha M (r_hat + gamma P_hat v - v)``, without checks.
+
+    Parameters
+    ----------
+    model : EmpiricalModel
+    kernel : ndarray, shape (S, S)
+        M, as `state_kernel` gives it.
+    gamma : float
+    step_sizes : iterable of float
+        One alpha for each step.
+    values : ndarray, shape (S,)
+        v_0.
+    """
+    visited = model.visited
+    kernel, reward, transition = kernel[:, visited], model.reward[visited], model.transition[visited]
+    for step_size in step_sizes:
+        td_errors = reward + gamma * (transition @ values) - values[visited]
+        values = values + step_size * (kernel @ td_errors)
+        yield values
 
 
 @numpy_defaults()
@@ -412,10 +480,7 @@ def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, sco
     values = np.zeros((n_steps + 1, len(X)))
     if initial is not None:
         values[0] = _checks.array("initial", initial, (len(X),))
-    visited = model.visited
-    kernel = state_kernel(model, X, score)[:, visited]
-    reward, transition = model.reward[visited], model.transition[visited]
-    for t in range(n_steps):
-        td_errors = reward + gamma * (transition @ values[t]) - values[t, visited]
-        values[t + 1] = values[t] + step_size[t] * (kernel @ td_errors)
+    steps = bellman_steps(model, state_kernel(model, X, score), gamma, step_size, values[0])
+    for t, step in enumerate(steps, start=1):
+        values[t] = step
     return values

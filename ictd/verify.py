@@ -149,6 +149,16 @@ def norm_bound_at_any_step_size(case):
     return _norm_excess(case, case.step_size)
 
 
+def two_steps_contract_on_the_border(case):
+    """Assumption 5.1 with C = 0, where the norm bound is 1: for gamma > 0 two steps still contract, whatever P is."""
+    size, gamma = len(case.X), max(case.gamma, 0.01)
+    others, transition = case.rng.dirichlet(np.full(size, case.rng.choice([0.1, 1.0])), (2, size))
+    kernel = (1 + gamma) / 2 * np.eye(size) + (1 - gamma) / 2 * others
+    J = convergence.iteration_matrix(kernel, transition, gamma)
+    bound = 1 - min(gamma * (1 - gamma) ** 2, gamma * (1 - gamma**2) / 2)
+    return max(0.0, convergence.infinity_norm(J @ J) - bound)
+
+
 def norm_bound_for_any_step_size_and_process(case):
     """A random kernel; attained where every state leads to the one that attends least to itself and alpha m <= 1."""
     n_states, gamma = len(case.X), case.gamma
@@ -362,10 +372,11 @@ CLAIMS = (
     Claim("norm bound on J, alpha = 1", "Theorem 2, proof", norm_bound_at_step_size_one),
     Claim("norm bound on J, alpha <= 1", "ours", norm_bound_at_any_step_size),
     Claim("norm bound on J, any alpha; attained", "ours", norm_bound_for_any_step_size_and_process),
+    Claim("norm bound on J^2 where that on J is 1", "ours", two_steps_contract_on_the_border),
     Claim("kernel is reversible with weights mu Z", "ours", normaliser_reverses_the_kernel),
-    Claim("gamma ||P||_nu < 1: radius of J below 1", "ours", small_reweighted_norm_means_convergence),
+    Claim("gamma ||P||_nu < 1, alpha <= 1: radius of J below 1", "ours", small_reweighted_norm_means_convergence),
     Claim("balanced attention: radius of J below 1", "ours", balanced_attention_converges),
-    Claim("deep limit = certainty equivalence", "ours", deep_limit_is_certainty_equivalence),
+    Claim("deep limit = certainty equivalence, sharp one-hot", "ours", deep_limit_is_certainty_equivalence),
     Claim("never-left state moves with w, a kernel combination", "ours", never_left_state_generalises),
 )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ictd.claims import holds, random_instances, relative_error
+from ictd.claims import chance_interval, holds, random_instances, relative_error
 
 
 def test_a_claim_shows_its_largest_error_and_tolerance():
@@ -79,6 +79,28 @@ def test_what_is_no_error_is_refused(errors, error, words):
 def test_a_tolerance_is_a_finite_number(tolerance):
     with pytest.raises((TypeError, ValueError), match="tolerance must be"):
         holds("a = b", 0.0, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    "successes, trials, interval",
+    [
+        (14, 20, (0.4572, 0.8811)),
+        (2, 5, (0.0527, 0.8534)),
+        (0, 10, (0, 0.3085)),
+        (20, 20, (0.8316, 1)),
+        (0, 1, (0, 0.975)),
+    ],
+)
+def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(successes, trials, interval):
+    assert chance_interval(successes, trials) == pytest.approx(interval, abs=1e-4)  # from tables of the beta law
+    low, high = chance_interval(trials - successes, trials)
+    assert chance_interval(successes, trials) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
+@pytest.mark.parametrize("successes, trials", [(3, 2), (-1, 2), (0, 0), (1.0, 2), (True, 2), (1, None)])
+def test_an_interval_needs_counts(successes, trials):
+    with pytest.raises((TypeError, ValueError), match="successes must|trials must"):
+        chance_interval(successes, trials)
 
 
 def test_instances_are_reproducible_varied_and_closed_if_asked():

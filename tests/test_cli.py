@@ -66,7 +66,7 @@ def test_evaluate_prints_and_saves_the_same_table(capsys, file, tmp_path):
 def test_evaluate_options_reach_the_algorithm(capsys, file):
     _, out, _ = call(capsys, "evaluate", file, "--no-save", "--gamma", "0", "--layers", "0")
     assert "gamma 0, 0 layers, score scale 1" in out
-    assert [line.split()[2:] for line in out.splitlines()[-2:]] == [["0", "1"], ["0", "2"]]
+    assert [line.split()[2:4] for line in out.splitlines()[-2:]] == [["0", "1"], ["0", "2"]]
     assert "gamma 0, 50 layers" in call(capsys, "evaluate", file, "--no-save", "--gamma=-0")[1]
 
 
@@ -91,7 +91,7 @@ def test_evaluate_never_overwrites_unasked(capsys, file, tmp_path):
     assert call(capsys, "evaluate", file, "--out", out_file)[0] == 2
     assert out_file.read_text() == "precious"
     assert call(capsys, "evaluate", file, "--force")[0] == 0
-    assert out_file.read_text().startswith("state,visits,value,certainty_equivalence\n")
+    assert out_file.read_text().startswith("state,visits,value,certainty_equivalence,standard_error\n")
     link = tmp_path / "link.csv"
     link.symlink_to(tmp_path / "nowhere.csv")
     status, out, err = call(capsys, "evaluate", file, "--out", link)

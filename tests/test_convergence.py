@@ -209,6 +209,72 @@ def test_norm_bound_holds_for_every_process_and_is_attained(step_size):
             assert convergence.infinity_norm(worst) == pytest.approx(bound, rel=1e-12)
 
 
+def two_steps(gamma, eps):
+    """sup ||J^2||_inf over all P and all kernels with a diagonal of at least 1 - eps (ours)."""
+    return (2 * eps + gamma) ** 2 - 2 * min(2 * gamma * eps**2, gamma * eps * (1 - eps))
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.2, 1 / 3, 0.5, 0.9, 0.99])
+def test_two_steps_contract_where_the_norm_bound_is_one(gamma):
+    rng = np.random.default_rng(11)
+    border = (1 - gamma) / 2
+    assert 1 - two_steps(gamma, border) == pytest.approx(min(gamma * (1 - gamma) ** 2, gamma * (1 - gamma**2) / 2))
+    for eps in (border, 0.3 * border):
+        for _ in range(200):  # distributions and, since extremes are attained there, maps
+            n = int(rng.integers(2, 7))
+            maps, laws = np.eye(n)[rng.integers(n, size=(2, n))], rng.dirichlet(np.full(n, 0.3), (2, n))
+            Q, P = np.where(rng.random((2, 1, 1)) < 0.5, maps, laws)
+            J = convergence.iteration_matrix((1 - eps) * np.eye(n) + eps * Q, P, gamma)
+            assert convergence.infinity_norm(J @ J) <= two_steps(gamma, eps) + 1e-12
+        # Attained where all states reached in up to four steps of P and Q differ: at the root of a tree.
+        n, tree = 31, np.arange(31)
+        P, Q = (np.eye(n)[np.where(2 * tree + side < n, 2 * tree + side, n - 1)] for side in (1, 2))
+        J = convergence.iteration_matrix((1 - eps) * np.eye(n) + eps * Q, P, gamma)
+        assert np.abs(J @ J)[0].sum() == pytest.approx(two_steps(gamma, eps), rel=1e-12)
+
+
+def test_theorem_2_with_all_its_constants():
+    """Two states that change with probability .7, at the least n that the theorem allows, and at every depth."""
+    gamma, delta, P = 0.5, 0.5, np.array([[0.3, 0.7], [0.7, 0.3]])
+    process, X = mrp.MRP(P, [1.0, 0.0], gamma), features.one_hot(2, np.sqrt(3))
+    C = convergence.contraction_margin(convergence.population_kernel(process, X), gamma)
+    H = np.ptp(np.linalg.inv(np.eye(2) - P + 0.5), axis=0).max()
+    assert H == pytest.approx(1 / 1.4)  # for two states: one over the sum of the two chances of a change
+    assert C == pytest.approx(np.e**3 / (np.e**3 + 1) - 0.75)
+    c1, c2, c3 = 8 * (1 - gamma) ** 2 * H**2 / (C * 0.5) ** 2, gamma * np.ptp(process.value()) / (C * 0.5), 8
+    n = int(np.ceil(c1 * np.log(c3 / delta)))
+    assert n == 276
+    radius = np.sqrt(np.log(c3 / delta) / n)
+    rng, outside, violated, larger, halves = np.random.default_rng(12), 0, 0, [], 0
+    for _ in range(200):
+        walk = process.sample(n, rng)
+        model, M = td.empirical_model(walk, 2), convergence.empirical_kernel(walk, X)
+        outside += (np.abs(model.counts - n / 2) > C / (1 - gamma) / 4 * n).any()
+        J = convergence.iteration_matrix(M, model.transition, gamma)
+        xi = np.abs(gamma * (model.transition - P) @ process.value()).max()
+        e = np.abs(td.weighted_softmax_td_states(walk, X, gamma, 60) - process.value()).max(axis=1)
+        if M.diagonal().min() >= (1 + gamma) / 2 + C / 2:
+            assert convergence.infinity_norm(J) <= 1 - C + 1e-12
+            assert (e <= (1 - C) ** np.arange(61) * e[0] + xi / C + 1e-12).all()
+        violated += (e > (1 - C) ** np.arange(61) * e[0] + c2 * radius).any()
+        halves += (e > (1 - 2 * C) ** np.arange(61) * e[0] + 0.05 * c2 * radius).any()
+        larger.append(xi / (c2 * C * radius))
+    assert outside == 0 and violated == 0
+    assert halves > 100  # a rate of 1 - 2 C and a twentieth of c2 would be too little: the comparison can fail
+    assert 0.1 < max(larger) < 1
+
+
+def test_equal_features_keep_the_error_from_the_floor():
+    """With two equal features the kernel is singular: the limit depends on the start, no longer on the data alone."""
+    rng = np.random.default_rng(1)
+    process, X = mrp.boyan_chain(10, 0.9, np.random.default_rng(0)), rng.standard_normal((10, 4))
+    X[7] = X[2]
+    curves = convergence.error_curves(process, X, [1000], 20, 400, rng)
+    np.testing.assert_allclose(curves.radii, 1, atol=1e-9)
+    assert np.median(curves.errors[..., -1]) > 3 * np.median(curves.floors)
+    np.testing.assert_allclose(curves.errors[..., 300], curves.errors[..., 400], rtol=1e-2)  # it has settled
+
+
 # ------------------------------------------------------------------------------------- the weaker condition
 
 
@@ -354,7 +420,7 @@ def test_late_rates_are_the_spectral_radius(one_hot_curves):
 
 @pytest.mark.parametrize("dim", [4, 10])
 def test_late_rates_of_gaussian_features(dim):
-    """Each trajectory against its own radius, which now differs from gamma and may belong to a pair of complex modes."""
+    """Each trajectory against its own radius, which now differs from gamma and may belong to a complex pair."""
     rng = np.random.default_rng(8)
     for _ in range(4):
         process = mrp.boyan_chain(8, 0.9, rng)
@@ -390,6 +456,13 @@ def test_curves_of_one_seed_repeat():
     np.testing.assert_array_equal(one.errors, two.errors)
     with pytest.raises(ValueError):
         one.errors[0] = 0
+
+
+def test_only_the_window_of_a_rate_must_be_positive():
+    errors = np.append(2.0 ** -np.arange(5), 0.0)[None]
+    assert convergence.fitted_rate(errors, (1, 4), RNG).value == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="positive"):
+        convergence.fitted_rate(errors, (1, 5), RNG)
 
 
 def test_all_ones_is_an_eigenvector():

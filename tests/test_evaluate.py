@@ -35,7 +35,7 @@ def test_the_fifteen_lines_of_the_readme(tmp_path, monkeypatch, capsys):
     assert result.warnings == ()
     assert f"best state: work, worth {expected[2]:.2f}" in capsys.readouterr().out
     saved = (tmp_path / "values.csv").read_text().splitlines()
-    assert saved[0] == "state,visits,value,certainty_equivalence"
+    assert saved[0] == "state,visits,value,certainty_equivalence,standard_error"
     assert [float(line.split(",")[2]) for line in saved[1:]] == result.value.tolist()
 
 
@@ -361,7 +361,7 @@ def test_an_existing_file_is_lost_only_to_a_complete_one(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ev.os, "replace", full)
+        patch.setattr(os, "replace", full)
         with pytest.raises(OSError, match="No space left"):
             result.save(path, overwrite=True)
     assert path.read_text() == "precious" and os.listdir(tmp_path) == ["v.csv"]
@@ -454,7 +454,7 @@ FAULTY = {
     "too few fields": ("state,reward,x1\na,1,1\nb,1\nc,,1\n", ["line 3", "2 fields", "3 columns"]),
     "too many fields": ("state,reward\na,1\nb,1,5\nc,\n", ["line 3", "3 fields", "2 columns"]),
     "empty state": ("state,reward\na,1\n ,2\nb,\n", ["line 3", "column state", "empty"]),
-    "only commas": ("state,reward\na,1\nb,\n,\n", ["line 3", "column reward", "last row"]),
+    "only commas": ("state,reward\na,1\n,\nb,\n", ["line 3", "empty row", "--missing skip"]),
     "empty feature": ("state,reward,x1\na,1,1\nb,,\n", ["line 3", "column x1", "empty"]),
     "text in feature": ("state,reward,x1\na,1,one\nb,,1\n", ["line 2", "column x1", "'one'"]),
     "NaN in feature": ("state,reward,x1\na,1,nan\nb,,1\n", ["line 2", "column x1", "finite"]),

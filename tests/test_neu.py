@@ -7,7 +7,7 @@ import pytest
 import torch
 from strategies import assert_close
 
-from ictd import neu, tasks
+from ictd import attention, features, neu, tasks
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt
 from ictd.state_form import inputs, readout, state_values
@@ -495,3 +495,23 @@ def test_bad_arguments(call, kind, message):
     """Errors name the argument, what came and what was expected."""
     with pytest.raises(kind, match=f"^{message}"):
         call()
+
+
+def test_without_masks_the_gradient_grows_like_depth_and_the_error_still_wins():
+    """A closed walk of three states, whose prompts hold the whole process; all of V and A are free."""
+    X, states = features.one_hot(3, np.sqrt(3)), np.array([[0, 1, 2, 0, 1], [1, 2, 0, 1, 2], [2, 0, 1, 2, 0]])
+    reward, P = np.array([4.0, 0.0, 8.0]), np.roll(np.eye(3), 1, axis=1)
+    batch = tasks.Tasks(*(np.stack([a] * 3) for a in (P, reward, X)))
+    windows = neu.windows(batch, tasks.Contexts(states, reward[states[:, :-1]], 3))
+    sizes, losses = [], []
+    for depth in (20, 40, 80):
+        parameters = {
+            name: matrix.clone()[None].requires_grad_()
+            for name, matrix in zip("VA", attention.constructed_parameters(3))
+        }
+        value = readout(parameters, windows.here, 0.5, depth)[0, -1]
+        gradients = torch.autograd.grad(value, list(parameters.values()))
+        sizes.append(float(sum(g.square().sum() for g in gradients).sqrt()))
+        losses.append(float(neu.expected_update(parameters, windows, 0.5, depth).square().sum()))
+    assert 1.8 < sizes[1] / sizes[0] < 2.5 and 1.8 < sizes[2] / sizes[1] < 2.5
+    assert losses[1] < 1e-9 * losses[0] and losses[2] <= losses[1]

@@ -103,13 +103,14 @@ def saved(weights, scores, diverged=None):
 
 
 def test_pattern_needs_both_cosines_and_a_seed_that_went_on():
-    run = saved([[0.99], [0.98], [0.99], [0.999]], [[0.96], [0.99], [0.95], [0.99]], [-1, -1, -1, 3])
+    run = saved([[0.991], [0.99], [0.999], [0.999]], [[0.991], [0.999], [0.99], [0.999]], [-1, -1, -1, 3])
     assert run.pattern().tolist() == [True, False, False, False]
-    assert saved([[np.nan]], [[0.99]]).pattern().tolist() == [False]
+    assert saved([[np.nan]], [[0.999]]).pattern().tolist() == [False]
 
 
 def test_pattern_of_layers_leaves_out_what_the_first_layer_cannot_learn():
-    run = saved([[0.1, 0.99, 0.99], [0.99, 0.99, 0.1], [0.1, 0.99, 0.99]], [[0.99] * 3, [0.99] * 3, [0.1, 0.99, 0.99]])
+    one = 0.999
+    run = saved([[0.1, one, one], [one, one, 0.1], [0.1, one, one]], [[one] * 3, [one] * 3, [0.1, one, one]])
     assert run.pattern().tolist() == [True, False, False]
 
 

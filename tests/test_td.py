@@ -261,6 +261,8 @@ def test_boundary_value_of_a_state_never_left(c, boundary):
     """A last state that was never left has no row: refused without ``boundary``, a constant with it."""
     model = td.empirical_model(c.trajectory, len(c.X))
     q = c.states[-1]
+    assert_close(td.certainty_equivalence(model, 0)[model.visited], model.reward[model.visited], 1e-12)
+    assume(c.gamma > 0)
     with pytest.raises(ValueError, match=f"state {q}.*boundary"):
         td.certainty_equivalence(model, c.gamma)
     value = td.certainty_equivalence(model, c.gamma, boundary)
@@ -270,6 +272,16 @@ def test_boundary_value_of_a_state_never_left(c, boundary):
     per_state = np.full(len(c.X), np.nan)
     per_state[q] = boundary
     np.testing.assert_array_equal(td.certainty_equivalence(model, c.gamma, per_state), value)
+
+
+def test_a_row_that_sums_to_less_than_one_leads_to_an_end_worth_0():
+    """By hand: from 0 on to 1 or to the end, each half of the time; from 1 back to 0."""
+    model = td.model_of_transitions([0, 1, 0], [1.0, 2.0, 3.0], [1, 0, td.END], 2)
+    assert model.transition.tolist() == [[0, 0.5], [1, 0]] and model.reward.tolist() == [2, 2]
+    # v0 = 2 + .8 * .5 v1, v1 = 2 + .8 v0
+    assert_close(td.certainty_equivalence(model, 0.8), np.array([2.8, 3.6]) / 0.68, 1e-12)
+    *_, last = td.bellman_steps(model, td.state_kernel(model, 20 * np.eye(2)), 0.8, np.ones(200), np.zeros(2))
+    assert_close(last, td.certainty_equivalence(model, 0.8), 1e-12)
 
 
 def test_empirical_model_is_read_only_and_its_own_copy():

@@ -161,7 +161,7 @@ def test_the_norm_bound_can_fail(monkeypatch):
     monkeypatch.setattr(convergence, "iteration_matrix", lambda *arguments: 3 * matrix(*arguments))
     failed = fails()
     assert {text for text in CLAIM_TEXTS if text.startswith("norm bound on J")} <= failed
-    assert {"gamma ||P||_nu < 1: radius of J below 1", "balanced attention: radius of J below 1"} <= failed
+    assert {"gamma ||P||_nu < 1, alpha <= 1: radius of J below 1", "balanced attention: radius of J below 1"} <= failed
 
 
 def test_a_bound_that_is_too_large_is_found(monkeypatch):
@@ -194,7 +194,7 @@ def test_attention_that_is_not_balanced_is_found(monkeypatch):
 def test_a_limit_that_is_not_certainty_equivalence_is_found(monkeypatch):
     solve = td.certainty_equivalence
     monkeypatch.setattr(td, "certainty_equivalence", lambda model, gamma: solve(model, gamma / 2))
-    assert {"certainty equivalence is a fixed point", "deep limit = certainty equivalence"} <= fails()
+    assert {"certainty equivalence is a fixed point", "deep limit = certainty equivalence, sharp one-hot"} <= fails()
 
 
 def test_not_a_number_is_a_failure(monkeypatch):

@@ -1,0 +1,180 @@
+"""Weighted softmax TD, certainty equivalence and its standard error on the data of the caller."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from ictd import _checks, convergence, td
+from ictd import features as feature_maps
+from ictd.evaluate import arguments, cautions
+from ictd.evaluate.result import Evaluation
+from ictd.evaluate.uncertainty import standard_error
+
+# Beyond this condition number the limit of a context with never-left states is lost in rounding.
+WORST_CONDITION = 1e10
+
+
+def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.0, episodes=None, done=None):
+    """Run weighted softmax TD on a walk or on many episodes, from v_0 = 0 with step size 1.
+
+    Transitions never cross episodes. An episode that is done leads to an end that is worth 0: the rows of the
+    empirical model then sum to less than 1. An episode that just stops leaves its last reward out, since nobody
+    knows what followed; ``notes`` say how often.
+
+    Parameters
+    ----------
+    states : sequence of labels
+        S_0..S_n: numbers, strings, tuples, anything hashable; also an array, a tensor or a column of a table.
+    rewards : array_like
+        Without ``episodes`` and ``done``, shape (n,): ``rewards[k]`` was paid for leaving ``states[k]``, and the last
+        state was not left. With one of them, shape (n+1,), one a row: NaN (or None) where there is none, which only
+        the last row of an episode may have that is not done.
+    features : array_like, shape (n+1, d), optional
+        Features of S_0..S_n, equal for equal states. Default: one-hot.
+    gamma : float
+        Discount in [0, 1).
+    n_layers : int
+        Number of layers (steps) L, at least 0.
+    scale : float
+        Positive score scale: scores are scale * <x(s), x(s')>; for one-hot features the scale for equal
+        states and 0 for different ones.
+    episodes : sequence of n+1 ids, optional
+        Anything hashable. Equal ids are one episode, in the order of the rows, also if other rows stand between them.
+    done : sequence of n+1 truth values, optional
+        Whether the row leads to the end: booleans, 1 and 0, or text such as "yes" and "no". Without ``episodes`` the
+        row after it begins the next one. A time limit that cuts an episode off is not an end.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    ValueError, TypeError
+        Lengths that do not fit, NaN, features that are no function of the state, more than 2000
+        different states, numbers above 1e100; a row that is done without a reward, or that follows the end of its
+        episode; data without any transition.
+    """
+    with np.errstate(all="ignore"):  # what overflows is looked for, whatever the caller has set
+        return _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
+
+
+def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done):
+    entries = arguments.labels("states", states)
+    labels, index = arguments.numbered(entries, "states", arguments.MAX_STATES)
+    if episodes is None and done is None:
+        transitions = arguments.one_walk(index, rewards)
+    else:
+        transitions = arguments.many_episodes(index, rewards, episodes, done)
+    X = None if features is None else arguments.features_of_states(features, labels, index)
+    gamma = _checks.discount(gamma) + 0.0  # without the sign of -0.0
+    n_layers = _checks.integer("n_layers", n_layers, low=0)
+    scale = _checks.real("scale", scale, low=0, low_open=True, high=arguments.LARGEST)
+
+    model = td.model_of_transitions(transitions.sources, transitions.rewards, transitions.successors, len(labels))
+    certainty_equivalence = _certainty_equivalence(model, gamma)
+    error = standard_error(transitions, model, certainty_equivalence, gamma)
+
+    X, group, merged = _as_the_algorithm_sees_it(X, transitions, model)
+    kernel = td.state_kernel(merged, X, td.inner_product_score(scale))
+    value = _last_layer(merged, kernel, gamma, n_layers)
+    limit, radius = _limit(merged, kernel, gamma)
+
+    result = Evaluation(
+        labels,
+        model.counts,
+        value[group],
+        certainty_equivalence,
+        error,
+        limit[group],
+        radius,
+        gamma,
+        n_layers,
+        scale,
+        len(transitions.rewards),
+        transitions.n_episodes,
+        transitions.n_ends,
+        transitions.n_left_out,
+    )
+    several = episodes is not None or done is not None
+    return dataclasses.replace(
+        result,
+        warnings=(
+            *cautions.of_labels(labels),
+            *cautions.of_equal_features(labels, group),
+            *cautions.of_states_never_left(result, merged.visited[group], features is None, several),
+            *cautions.of_states_left_once(result),
+            *cautions.of_the_iteration(result, features is None),
+        ),
+        notes=tuple(cautions.notes(transitions)),
+    )
+
+
+def _certainty_equivalence(model, gamma):
+    """The value of the empirical model, NaN for the states that lead to one that was never left."""
+    determined = model.visited & ~_leading_to(~model.visited, model.transition)
+    if gamma == 0:  # what follows does not matter
+        determined = model.visited
+    result = np.full(model.counts.size, np.nan)
+    if determined.any():
+        inside = np.ix_(determined, determined)
+        part = td.EmpiricalModel(
+            model.counts[determined], model.transition[inside], model.reward[determined], model.visited[determined]
+        )
+        result[determined] = td.certainty_equivalence(part, gamma)
+    return result
+
+
+def _leading_to(targets, transition):
+    """The states from which a target can be reached, and the targets."""
+    reached, new = targets.copy(), targets
+    while new.any():
+        new = (transition[:, new] > 0).any(axis=1) & ~reached
+        reached |= new
+    return reached
+
+
+def _as_the_algorithm_sees_it(X, transitions, model):
+    """The distinct features, which of them each state has, and the empirical model in which equal ones are one state."""
+    if X is None:
+        return feature_maps.one_hot(len(model.counts)), np.arange(len(model.counts)), model
+    distinct, group = np.unique(X + 0.0, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    on = transitions.successors != td.END
+    successors = np.where(on, group[transitions.successors], td.END)
+    merged = td.model_of_transitions(group[transitions.sources], transitions.rewards, successors, len(distinct))
+    return distinct, group, merged
+
+
+def _last_layer(model, kernel, gamma, n_layers):
+    """v_L, or the first values that overflowed."""
+    values = np.zeros(len(kernel))
+    for values in td.bellman_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
+        if not np.isfinite(values).all():
+            break
+    return values
+
+
+def _limit(model, kernel, gamma):
+    """Limit of the iteration from 0, if it converges, and its spectral radius.
+
+    From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
+    the states that were left see P_UU + P_UQ W.
+    """
+    inside, outside = np.flatnonzero(model.visited), np.flatnonzero(~model.visited)
+    inner, transition = kernel[np.ix_(inside, inside)], model.transition[np.ix_(inside, inside)]
+    limit = np.full(len(kernel), np.nan)
+    if outside.size:
+        if np.linalg.cond(inner, 1) > WORST_CONDITION:
+            return limit, np.nan
+        W = np.linalg.solve(inner.T, kernel[np.ix_(outside, inside)].T).T
+        transition = transition + model.transition[np.ix_(inside, outside)] @ W
+    radius = convergence.spectral_radius(convergence.iteration_matrix(inner, transition, gamma))
+    try:
+        limit[inside] = np.linalg.solve(np.eye(inside.size) - gamma * transition, model.reward[inside])
+    except np.linalg.LinAlgError:
+        return limit, radius
+    if outside.size:
+        limit[outside] = W @ limit[inside]
+    return limit, radius

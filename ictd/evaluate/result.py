@@ -1,0 +1,223 @@
+"""What an evaluation found: a table of values, and the file that holds it."""
+
+import csv
+import io
+import math
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ictd import _checks
+from ictd.evaluate.arguments import numbered
+
+# "At its limit" means within this share of the largest value.
+CLOSE = 1e-3
+# A radius this near to 1 cannot be told from 1.
+ROUNDING = 1e-9
+
+COLUMNS = ("state", "visits", "value", "certainty_equivalence", "standard_error")
+SORTS = ("value", "visits", "state")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(_checks.ReadOnly):
+    """A value per state and what is known about it.
+
+    Attributes
+    ----------
+    states : tuple
+        The labels: in numerical order if all are numbers or all are intervals, otherwise in order of first appearance.
+    visits : ndarray of int, shape (S,)
+        How often each state was left: to a known successor or to the end.
+    value : ndarray, shape (S,)
+        v_L, after L layers from v_0 = 0.
+    certainty_equivalence : ndarray, shape (S,)
+        The value of the empirical model; NaN where the data do not determine it.
+    standard_error : ndarray, shape (S,)
+        Of the certainty equivalence as an estimate of the true value; NaN where it is unknown. See
+        `ictd.evaluate.uncertainty.standard_error`.
+    limit : ndarray, shape (S,)
+        Where the iteration leads if it converges; NaN if that cannot be computed. Equal to the certainty
+        equivalence if every state was left and no two states have equal features.
+    radius : float
+        Spectral radius of the iteration on the states that were left; NaN if it cannot be computed.
+    gamma, n_layers, scale
+        As given.
+    n_transitions, n_episodes, n_ends, n_left_out : int
+        Transitions that were used, episodes, episodes that came to an end, and rewards that were left out because
+        their episode just stops, so that nobody knows what followed.
+    warnings : tuple of str
+        What to know before using the values.
+    notes : tuple of str
+        What was left out, and how the rows were read.
+    """
+
+    states: tuple
+    visits: np.ndarray
+    value: np.ndarray
+    certainty_equivalence: np.ndarray
+    standard_error: np.ndarray
+    limit: np.ndarray
+    radius: float
+    gamma: float
+    n_layers: int
+    scale: float
+    n_transitions: int
+    n_episodes: int
+    n_ends: int
+    n_left_out: int
+    warnings: tuple = ()
+    notes: tuple = ()
+
+    def __post_init__(self):
+        names = ("visits", "value", "certainty_equivalence", "standard_error", "limit")
+        _checks.freeze(self, **{name: getattr(self, name) for name in names})
+
+    @property
+    def distance(self):
+        """Largest difference between a value and its limit."""
+        return float(np.abs(self.value - self.limit).max())
+
+    @property
+    def more_layers(self):
+        """How many more layers bring the distance below 0.1 % of the largest limit, about; 0 if it is there.
+
+        An estimate from the radius: ``distance * radius**k = 0.001 * largest``. None if the iteration
+        does not converge.
+        """
+        target = CLOSE * np.abs(self.limit).max()
+        if self.distance <= target:
+            return 0
+        if not self.radius < 1 - ROUNDING or not self.distance < np.inf:
+            return None
+        return max(1, math.ceil(math.log(target / self.distance) / math.log(max(self.radius, 1e-300))))
+
+    def rows(self, sort=None):
+        """Yield (state, visits, value, certainty_equivalence, standard_error); None for an undetermined number.
+
+        Parameters
+        ----------
+        sort : "value", "visits" or "state", optional
+            The first two descending, rows that compare equal in the order of ``states``. Default: that order.
+        """
+        numbers = [array.tolist() for array in (self.value, self.certainty_equivalence, self.standard_error)]
+        visits = self.visits.tolist()
+        for i in self._order(sort):
+            yield self.states[i], visits[i], *(None if math.isnan(column[i]) else column[i] for column in numbers)
+
+    def _order(self, sort):
+        if sort is None:
+            return range(len(self.states))
+        _checks.option("sort", sort, SORTS)
+        if sort == "state":
+            # The order of `numbered` if there is one, else that of the text.
+            by_text = sorted(range(len(self.states)), key=lambda i: str(self.states[i]))
+            place = {label: i for i, label in enumerate(numbered([self.states[i] for i in by_text], "states")[0])}
+            return sorted(by_text, key=lambda i: place[self.states[i]])
+        key = self.visits if sort == "visits" else np.nan_to_num(self.value, nan=-np.inf)
+        return np.argsort(-key, kind="stable").tolist()
+
+    def table(self, sort=None, top=None):
+        """The values as text, one line per state; '-' where a number is undetermined.
+
+        Parameters
+        ----------
+        sort : "value", "visits" or "state", optional
+            As in `rows`.
+        top : int, optional
+            How many lines to give, from the first on. Default: all.
+        """
+        top = len(self.states) if top is None else _checks.integer("top", top, low=1)
+        lines = [("state", "visits", "value", "certainty equivalence", "standard error")]
+        for state, visits, value, limit, error in list(self.rows(sort))[:top]:
+            numbers = _short(value, 6), _short(limit, 6), _short(error, 3)
+            lines.append((one_line(str(state)), str(visits), *numbers))
+        width = [max(map(len, column)) for column in zip(*lines)]
+        return "\n".join(
+            "  ".join([line[0].ljust(width[0]), *(text.rjust(w) for text, w in zip(line[1:], width[1:]))])
+            for line in lines
+        )
+
+    def save(self, path, overwrite=False):
+        """Write a CSV file with the columns state, visits, value, certainty_equivalence, standard_error.
+
+        Numbers are written with all their digits, undetermined ones as empty fields. The file appears when it is
+        complete, and a file that is replaced stays as it was until then.
+
+        Parameters
+        ----------
+        path : str or path-like
+        overwrite : bool
+            Replace an existing file.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists and ``overwrite`` is False.
+        OSError
+            If the file cannot be written.
+        ValueError
+            If a label is not valid text.
+        """
+        path = checked_path(path)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(self.rows())
+        try:
+            data = text.getvalue().encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"states must be valid text to be saved; {error}") from None
+        if overwrite and path.exists() and not path.is_file():  # a device or a pipe
+            path.write_bytes(data)
+        else:
+            _write(path.resolve() if overwrite else path, data, overwrite)
+
+
+def _short(number, digits):
+    return "-" if number is None else f"{number:.{digits}g}"
+
+
+def _write(path, data, overwrite):
+    """Write a file beside its place and move it there when it is complete."""
+    new = path.parent / f".{secrets.token_hex(8)}.partial"
+    try:
+        with open(new, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            if path.exists():
+                shutil.copymode(path, new)
+            os.replace(new, path)
+        else:
+            _move_to_free_place(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _move_to_free_place(new, path):
+    try:
+        os.link(new, path)  # refuses a place that is taken, at once
+    except FileExistsError:
+        raise
+    except OSError as error:  # no links on this file system
+        if os.path.lexists(path):
+            raise FileExistsError(17, "File exists", str(path)) from error
+        os.replace(new, path)
+
+
+def checked_path(path):
+    """The path as a `Path`."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a string or a path; got {_checks.describe(path)}")
+    return Path(path)
+
+
+def one_line(text):
+    """The text with line breaks and control characters written as escapes."""
+    return text if text.isprintable() else repr(text)[1:-1]
