@@ -132,6 +132,11 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
     document.querySelectorAll(".citation-list").forEach((list) => {
       list.querySelectorAll(":scope > .citation").forEach((item) => item.setAttribute("role", "listitem"));
     });
+    // A name in a narrow column breaks after a dot or an underscore, not in the middle of a word.
+    document.querySelectorAll(".bd-article :is(td, th) code .pre").forEach((code) => {
+      const parts = code.textContent.split(/(?<=[\w][._])(?=\w)/);
+      code.replaceChildren(...parts.flatMap((part) => [document.createElement("wbr"), part]).slice(1));
+    });
     // "Toggle hidden content" instead of the words that are seen on the summary, such as "Show code cell source"
     document.querySelectorAll("summary[aria-label]").forEach((summary) => summary.removeAttribute("aria-label"));
     const sidebar = document.querySelector("#pst-primary-sidebar");
