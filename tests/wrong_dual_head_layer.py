@@ -1,4 +1,6 @@
-"""Typical mistakes in the exercises on the dual-head layer, and a word of the reason that each should get."""
+"""Typical mistakes in the exercises on the dual-head layer, with a word of the reason for each, and right answers."""
+
+import math
 
 import numpy as np
 from wrong_weighted_softmax_td import softmax
@@ -85,6 +87,110 @@ def naive(Z, V, A):
     return V @ Z[:, :-1] @ (weights / weights.sum(axis=0))
 
 
+def head_in_loops(Z, V, A):
+    n, columns = Z.shape[1] - 1, []
+    for j in range(n + 1):
+        scores = [float(Z[:, i] @ A @ Z[:, j]) for i in range(n)]
+        weights = [math.exp(score - max(scores)) for score in scores]
+        columns.append(sum(w * (V @ Z[:, i]) for i, w in enumerate(weights)) / sum(weights))
+    return np.array(columns).T
+
+
+def head_without_last(Z, V, A):
+    sources = Z[:, :-1]
+    return V @ sources @ softmax(np.einsum("ki,kl,lj->ij", sources, A, Z), axis=0)
+
+
+def large_negative_mask(Z, V, A):
+    scores = Z.T @ A @ Z + np.append(np.zeros(Z.shape[1] - 1), -1e30)[:, None]
+    return V @ Z @ softmax(scores, axis=0)
+
+
+def layer_in_loops(Z, V, A, gamma):
+    current = head_in_loops(Z, V, A)
+    new = Z + current
+    for j in range(Z.shape[1] - 1):
+        new[-2, j] += gamma * current[-1, j + 1]
+    return new
+
+
+def layer_with_matrix(Z, V, A, gamma):
+    """The shift as the matrix of the chapter."""
+    V_target, move = np.zeros_like(V), np.eye(Z.shape[1], k=-1)
+    V_target[-2] = gamma * V[-1]
+    return Z + head_without_last(Z, V, A) + head_without_last(Z, V_target, A) @ move
+
+
+def looking_away(d, feature, scale):
+    A = np.zeros((d + 3, d + 3))
+    for i in range(d):
+        A[i, i] = 0 if i == feature else scale
+    return A
+
+
+def looking_away_as_product(d, feature, scale):
+    keep = np.delete(np.eye(d + 3)[:d], feature, axis=0)
+    return scale * keep.T @ keep
+
+
+def skewed_looking_away(d, feature, scale):
+    """Right scores and an antisymmetric part, which changes them."""
+    A = looking_away(d, feature, scale)
+    A[0, -1], A[-1, 0] = 1, -1
+    return A
+
+
+def constant_first_layer(d, gamma):
+    V, A = np.zeros((2, d + 3, d + 3))
+    V[d + 2, d] = 1 / (1 - gamma)
+    return V, A
+
+
+def blind_first_layer(d, gamma):
+    """The long step of a constructed layer that listens to all alike; v_0 = 0 hides its last two entries."""
+    V, A = constant_first_layer(d, gamma)
+    V[-1, -2:] = V[-1, -3], -V[-1, -3]
+    return V, A
+
+
+def spoiling_first_layer(d, gamma):
+    V, A = constant_first_layer(d, gamma)
+    V[0, d] = 1e200
+    return V, A
+
+
+BY_HAND = [[4.25, 2.25, 0.5, 0], [1, 8.5, 4.5, 1]]
+SUSPECTS = ["no discount", "wrong axis", "stray 1/n"]
+RIGHT = [
+    ("dual_head_layer.by_hand", BY_HAND),
+    ("dual_head_layer.by_hand", np.array(BY_HAND, np.float32)),
+    ("dual_head_layer.by_hand", (tuple(BY_HAND[0]), np.array(BY_HAND[1]))),
+    ("dual_head_layer.attention", head()),
+    ("dual_head_layer.attention", head_in_loops),
+    ("dual_head_layer.attention", head_without_last),
+    ("dual_head_layer.attention", large_negative_mask),
+    ("dual_head_layer.layer", dual_head()),
+    ("dual_head_layer.layer", layer_in_loops),
+    ("dual_head_layer.layer", layer_with_matrix),
+    ("dual_head_layer.ignoring", looking_away),
+    ("dual_head_layer.ignoring", looking_away_as_product),
+    ("dual_head_layer.ignoring", lambda d, f, s: np.float32(looking_away(d, f, s))),
+    ("dual_head_layer.mean_reward", mean_head()),
+    ("dual_head_layer.mean_reward", lambda d: [M.astype(np.float32) for M in mean_head()(d)]),
+    ("dual_head_layer.mean_reward", lambda d: np.array(mean_head()(d))),
+    ("dual_head_layer.first_layer", constant_first_layer),
+    ("dual_head_layer.first_layer", blind_first_layer),
+    ("dual_head_layer.first_layer", lambda d, g: [np.float32(M) for M in constant_first_layer(d, g)]),
+    ("dual_head_layer.fading", head()),
+    ("dual_head_layer.fading", head_in_loops),
+    ("dual_head_layer.fading", large_negative_mask),
+    ("dual_head_layer.second_layer", shifted_layer(lambda c: np.append(c[1:], 0))),
+    ("dual_head_layer.second_layer", lambda Z, A, g: layer_in_loops(Z, long_step(1.0)(len(Z) - 3, g)[0], A, g)),
+    ("dual_head_layer.second_layer", lambda Z, A, g: layer_with_matrix(Z, long_step(1.0)(len(Z) - 3, g)[0], A, g)),
+    ("dual_head_layer.suspects", SUSPECTS),
+    ("dual_head_layer.suspects", tuple(SUSPECTS)),
+    ("dual_head_layer.suspects", "no discount,wrong axis,stray 1/n".split(",")),
+]
 WRONG = [
     ("dual_head_layer.attention", renormalised, "leave the query out before the softmax"),
     ("dual_head_layer.fading", renormalised, "leave the query out before the softmax"),
@@ -115,6 +221,8 @@ WRONG = [
     ("dual_head_layer.layer", dual_head(in_turn=True), "read the same Z"),
     ("dual_head_layer.layer", dual_head(mask="after"), "after the softmax"),
     ("dual_head_layer.layer", dual_head(transpose=True), "transposed"),
+    ("dual_head_layer.layer", lambda Z, V, A, g: layer_in_loops(Z, V, A, g**2), "discount is in the target head twice"),
+    ("dual_head_layer.layer", lambda Z, V, A, g: layer_in_loops(Z, V.T, A, g), "V is transposed"),
     ("dual_head_layer.ignoring", scaled_identity, "still counts"),
     ("dual_head_layer.ignoring", lambda d, f, s: scaled_identity(d, f, s, 1), "features only"),
     (
@@ -123,6 +231,9 @@ WRONG = [
         "scale does nothing",
     ),
     ("dual_head_layer.ignoring", lambda d, f, s: np.diag(np.r_[(np.arange(d) != f) * s**2, 0, 0, 0]), "squared"),
+    ("dual_head_layer.ignoring", skewed_looking_away, "features only"),
+    ("dual_head_layer.ignoring", lambda d, f, s: looking_away(d, f - 1 if f else d, s), "numbered from 0"),
+    ("dual_head_layer.ignoring", lambda d, f, s: looking_away(d, f, s)[:-1], "shape"),
     ("dual_head_layer.mean_reward", mean_head(A_entry=1), "not all the same"),
     ("dual_head_layer.mean_reward", mean_head(row=-3), "belongs in row d+3"),
     ("dual_head_layer.mean_reward", mean_head(reward=-1), "sign"),
@@ -130,14 +241,29 @@ WRONG = [
     ("dual_head_layer.mean_reward", mean_head(reward=2), "mean of the 5 rewards"),
     ("dual_head_layer.first_layer", long_step(1.0), "the constructed layer itself"),
     ("dual_head_layer.first_layer", long_step(10.0), "worse start"),
+    ("dual_head_layer.first_layer", long_step(1.5), "a quarter"),
+    ("dual_head_layer.first_layer", spoiling_first_layer, "overflow"),
+    ("dual_head_layer.first_layer", lambda d, g: (np.eye(d), np.eye(d)), "should have shape"),
     ("dual_head_layer.first_layer", lambda d, gamma: np.zeros((2, d + 3, d + 3)), "worse start"),
     ("dual_head_layer.first_layer", lambda d, gamma: np.zeros((3, d + 3, d + 3)), "two matrices"),
     ("dual_head_layer.fading", head(mask="after"), "nothing has changed"),
     ("dual_head_layer.fading", head(mask="none"), "weight as a source again"),
+    ("dual_head_layer.fading", head(transpose=True), "A is transposed now"),
+    ("dual_head_layer.fading", lambda Z, V, A: Z, "another head"),
     ("dual_head_layer.second_layer", shifted_layer(lambda c: np.append(0, c[:-1])), "still move to the right"),
     ("dual_head_layer.second_layer", shifted_layer(lambda c: np.roll(c, -1)), "wraps around"),
     ("dual_head_layer.second_layer", shifted_layer(lambda c: c), "no longer move"),
+    ("dual_head_layer.second_layer", shifted_layer(lambda c: 0 * c), "does not change any more"),
+    (
+        "dual_head_layer.second_layer",
+        lambda Z, A, g: shifted_layer(lambda c: np.append(c[1:], 0))(Z, A, 1.0),
+        "discount",
+    ),
+    ("dual_head_layer.second_layer", lambda Z, A, g: Z[:, :-1], "shape"),
     ("dual_head_layer.suspects", ["no discount", "late mask", "stray 1/n"], "would be 2.67"),
     ("dual_head_layer.suspects", ["no discount", "axis", "stray 1/n"], "not one of the names"),
     ("dual_head_layer.suspects", ["wrong direction", "wrong axis", "stray 1/n"], "for P"),
+    ("dual_head_layer.suspects", "no discount, wrong axis, stray 1/n", "give a list of three names"),
+    ("dual_head_layer.suspects", ["no discount", "wrong axis", "late mask"], "for R"),
+    ("dual_head_layer.suspects", SUSPECTS[::-1], "for P"),
 ]

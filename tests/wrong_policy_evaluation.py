@@ -104,7 +104,11 @@ def equivalence(weight="left", reward="mean", iterate=False):
     def function(states, rewards, gamma, n_states):
         pairs = np.zeros((n_states, n_states))
         np.add.at(pairs, (states[:-1], states[1:]), 1)
-        counts = {"left": pairs.sum(axis=1), "entered": pairs.sum(axis=0), "all": np.bincount(states, minlength=n_states)}
+        counts = {
+            "left": pairs.sum(axis=1),
+            "entered": pairs.sum(axis=0),
+            "all": np.bincount(states, minlength=n_states),
+        }
         sums = np.bincount(states[:-1], rewards, n_states)
         r = sums / counts["left"] if reward == "mean" else sums if reward == "sum" else sums / counts[weight]
         P, v = pairs / counts[weight][:, None], np.zeros(n_states)
@@ -153,7 +157,10 @@ RIGHT = [
     ("policy_evaluation.first_visit", first_backwards),
     ("policy_evaluation.hidden", branches()),
     ("policy_evaluation.hidden", [np.float32(branches()[0]), (0, 0, 1, 0, 0, -1), np.array([7, -1, 2, 3, -1, 5])]),
-    ("policy_evaluation.hidden", ([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]], [1, 1, -1, -1], [0, 1, 0, 2])),
+    (
+        "policy_evaluation.hidden",
+        ([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]], [1, 1, -1, -1], [0, 1, 0, 2]),
+    ),
     ("policy_evaluation.bug", equivalence()),
     ("policy_evaluation.bug", equivalence(iterate=True)),
     ("policy_evaluation.bug", equivalence_loops),
@@ -187,7 +194,11 @@ WRONG = [
     ("policy_evaluation.hidden", (np.eye(3)[[1, 2, 0]], [0, 0, 2], [0, 1, 1]), "in [-1, 1]"),
     ("policy_evaluation.hidden", (np.eye(3), [0, 0, 1], [0, 1, 1]), "stationary distribution"),
     ("policy_evaluation.hidden", (np.full((3, 3), 1 / 3), [0, 0, 1], [0, 1, 1]), "should exceed 0.5"),
-    ("policy_evaluation.hidden", (THREE, [0, 0, 1], ["a", "b", "b"]), "list of labels should be real numbers; it is a list of text"),
+    (
+        "policy_evaluation.hidden",
+        (THREE, [0, 0, 1], ["a", "b", "b"]),
+        "list of labels should be real numbers; it is a list of text",
+    ),
     ("policy_evaluation.hidden", (THREE, [0, 0, 1], [0.2, 0.7, 0.4]), "whole numbers"),
     ("policy_evaluation.hidden", (2 * THREE, [0, 0, 1], [0, 1, 1]), "transition"),
     ("policy_evaluation.hidden", (THREE, [0, 0, 1]), "three things, (transition, reward, labels); it is 2 things"),
@@ -206,6 +217,10 @@ WRONG = [
     ("policy_evaluation.batch_td", entering, "how often a state was entered"),
     ("policy_evaluation.batch_td", not_a_number, "holds NaN or infinity; do not divide"),
     ("policy_evaluation.batch_td", lambda s, r, g, n, a, k: batch(s, r, g, n, 1.0, k), "step size does nothing"),
-    ("policy_evaluation.batch_td", lambda *a: np.where(np.isin(np.arange(5), a[0][:-1]), batch(*a), 0.1), "never left moved"),
+    (
+        "policy_evaluation.batch_td",
+        lambda *a: np.where(np.isin(np.arange(5), a[0][:-1]), batch(*a), 0.1),
+        "never left moved",
+    ),
     ("policy_evaluation.batch_td", lambda s, r, g, n, a, k: batch(s, r, g, n, a, 1), "single pass"),
 ]

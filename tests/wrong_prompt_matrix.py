@@ -1,4 +1,4 @@
-"""Typical mistakes in the exercises on the prompt matrix, and a word of the reason that each should get."""
+"""Typical mistakes in the exercises on the prompt matrix, with a word of the reason for each, and right answers."""
 
 import numpy as np
 from wrong_weighted_softmax_td import softmax
@@ -115,6 +115,164 @@ def stationary_by_powers(P, r, gamma):
         return np.linalg.solve(np.eye(len(r)) - gamma * P, (mu * r) @ P / mu)
 
 
+def build_loops(x, rewards, values, gamma):
+    columns = []
+    for j in range(len(x)):
+        last = j == len(rewards)
+        columns.append([*x[j], 0 if last else rewards[j], 0 if last else gamma * values[j + 1], values[j]])
+    return [list(row) for row in zip(*columns)]
+
+
+def build_slices(x, rewards, values, gamma):
+    Z = np.zeros((x.shape[1] + 3, len(x)))
+    Z[:-3], Z[-3, :-1], Z[-2, :-1], Z[-1] = np.swapaxes(x, 0, 1), rewards, gamma * values[1:], values
+    return Z
+
+
+def warm_loops(Z, values, gamma):
+    """One prompt after the other, whatever stands in front."""
+    new = []
+    for prompt, v in zip(Z.reshape(-1, *Z.shape[-2:]), values.reshape(-1, values.shape[-1])):
+        targets = [gamma * one for one in v[1:]] + [0.0]
+        new.append([*prompt[:-2].tolist(), targets, v.tolist()])
+    return np.array(new).reshape(Z.shape)
+
+
+def warm_concatenated(Z, values, gamma):
+    targets = np.concatenate([gamma * values[..., 1:], np.zeros_like(values[..., :1])], axis=-1)
+    return np.concatenate([Z[..., :-2, :], targets[..., None, :], values[..., None, :]], axis=-2)
+
+
+def fault_loop(Z, gamma):
+    n = Z.shape[1] - 1
+    for j in range(n + 1):
+        expected = gamma * Z[-1, j + 1] if j < n else 0.0
+        if abs(Z[-2, j] - expected) > 1e-9:
+            return j
+    return None
+
+
+def fault_where(Z, gamma):
+    shifted = np.zeros(Z.shape[1])
+    shifted[:-1] = Z[-1, 1:]
+    found = np.flatnonzero(~np.isclose(Z[-2], gamma * shifted, rtol=0, atol=1e-9))
+    return found[0] if found.size else None
+
+
+def fault_with_numpy_s_tolerance(Z, gamma):
+    found = np.flatnonzero(~np.isclose(Z[-2], np.append(gamma * Z[-1, 1:], 0), rtol=1e-3))
+    return found[0] if found.size else None
+
+
+def late_eigenvector(P, r, gamma):
+    values, vectors = np.linalg.eig(P.T)
+    mu = vectors[:, np.argmin(np.abs(values - 1))].real
+    mu = mu / mu.sum()
+    return np.linalg.inv(np.eye(len(r)) - gamma * P) @ (np.diag(1 / mu) @ P.T @ np.diag(mu)) @ r
+
+
+def late_lazy_walk(P, r, gamma):
+    """Powers of a walk that stays half of the time, and a long sum."""
+    mu = np.linalg.matrix_power((np.eye(len(r)) + P) / 2, 2**14)[0]
+    paid = [sum(mu[u] * P[u, s] * r[u] for u in range(len(r))) / mu[s] for s in range(len(r))]
+    values = np.zeros(len(r))
+    for _ in range(2000):
+        values = paid + gamma * P @ values
+    return values
+
+
+def late_least_squares(P, r, gamma):
+    n = len(r)
+    mu = np.linalg.lstsq(np.vstack([np.eye(n) - P.T, np.ones(n)]), np.append(np.zeros(n), 1), rcond=None)[0]
+    return np.linalg.solve(np.eye(n) - gamma * P, (mu * r) @ P / mu)
+
+
+def transitions_looked_up(T, gamma):
+    """The new value of the state that is entered, found among the states that are left."""
+    d, new = (len(T) - 3) // 2, transitions()(T, gamma)
+    for k in range(T.shape[1] - 1):
+        same = [j for j in range(T.shape[1]) if np.array_equal(T[:d, j], T[d : 2 * d, k])]
+        new[-2, k] = gamma * new[-1, same[0]]
+    return new
+
+
+def transitions_in_loops(T, gamma):
+    d, n = (len(T) - 3) // 2, T.shape[1] - 1
+
+    def heard(query):
+        scores = [float(query @ T[:d, k]) for k in range(n)]
+        weights = [np.exp(score - max(scores)) for score in scores]
+        return sum(w * (T[-3, k] + T[-2, k] - T[-1, k]) for k, w in enumerate(weights)) / sum(weights)
+
+    columns = [
+        [*T[:-2, k], T[-2, k] + (gamma * heard(T[d : 2 * d, k]) if k < n else 0), T[-1, k] + heard(T[:d, k])]
+        for k in range(n + 1)
+    ]
+    return np.array(columns).T
+
+
+def step_in_loops(Z, A, gamma):
+    n, new = Z.shape[1] - 1, Z.tolist()
+    for j in range(n + 1):
+        scores = [float(Z[:, i] @ A @ Z[:, j]) for i in range(n)]
+        weights = [np.exp(score - max(scores)) for score in scores]
+        new[-1][j] += sum(w * (Z[-3, i] + Z[-2, i] - Z[-1, i]) for i, w in enumerate(weights)) / sum(weights)
+    for j in range(n):
+        new[-2][j] = gamma * new[-1][j + 1]
+    return new
+
+
+def step_with_changes(Z, A, gamma):
+    """Adds to the target memory instead of writing it anew."""
+    change = (Z[-3] + Z[-2] - Z[-1])[:-1] @ softmax(Z[:, :-1].T @ A @ Z, axis=0)
+    new = Z.copy()
+    new[-1] += change
+    new[-2, :-1] += gamma * change[1:]
+    return new
+
+
+def leaky_turned(Z, A, gamma):
+    return leaky(scores=False)(Z, A.T, gamma)
+
+
+def loop_builder(x, rewards):
+    n, d = len(rewards), x.shape[1]
+    Z = np.zeros((d + 3, n + 1))
+    Z[:d] = x.T
+    for k in range(1, n + 1):
+        Z[d, k - 1] = rewards[k - 1]
+    return Z
+
+
+RIGHT = [
+    ("prompt_matrix.by_hand", HAND),
+    ("prompt_matrix.by_hand", HAND.tolist()),
+    ("prompt_matrix.by_hand", np.float32(HAND)),
+    ("prompt_matrix.build", stack()),
+    ("prompt_matrix.build", build_loops),
+    ("prompt_matrix.build", build_slices),
+    ("prompt_matrix.reader", read()),
+    ("prompt_matrix.reader", lambda d, n: ([[0] * d + [-2, -2, 2]], -np.eye(n + 1)[:, :n] / 2)),
+    ("prompt_matrix.reader", lambda d, n: [np.float32(M) for M in read()(d, n)]),
+    ("prompt_matrix.warm_start", warm(lambda v, g, Z: g * v[..., 1:])),
+    ("prompt_matrix.warm_start", warm_loops),
+    ("prompt_matrix.warm_start", warm_concatenated),
+    ("prompt_matrix.find_fault", fault()),
+    ("prompt_matrix.find_fault", fault_loop),
+    ("prompt_matrix.find_fault", fault_where),
+    ("prompt_matrix.late_value", late_eigenvector),
+    ("prompt_matrix.late_value", late_lazy_walk),
+    ("prompt_matrix.late_value", late_least_squares),
+    ("prompt_matrix.transition_step", transitions()),
+    ("prompt_matrix.transition_step", transitions_looked_up),
+    ("prompt_matrix.transition_step", transitions_in_loops),
+    ("prompt_matrix.bug_step", leaky(scores=False)),
+    ("prompt_matrix.bug_step", step_in_loops),
+    ("prompt_matrix.bug_step", step_with_changes),
+    ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(r, 0))),
+    ("prompt_matrix.bug_builder", loop_builder),
+    ("prompt_matrix.bug_builder", lambda x, r: build_loops(x, r, np.zeros(len(x)), 0.0)),
+]
 WRONG = [
     ("prompt_matrix.late_value", stationary_by_powers, "holds NaN"),
     ("prompt_matrix.by_hand", HAND.T, "on its side"),
@@ -137,6 +295,8 @@ WRONG = [
     ("prompt_matrix.build", stack(target=lambda v, g: np.append(g * v[1:], 1)), "target of the query should be 0"),
     ("prompt_matrix.build", stack(swap=True), "exchanged"),
     ("prompt_matrix.build", stack(features=lambda x: x[::-1].T), "feature rows"),
+    ("prompt_matrix.build", stack(features=lambda x: x.reshape(x.shape[::-1])), "reshaped"),
+    ("prompt_matrix.build", stack(target=lambda v, g: np.append(g**2 * v[1:], 0)), "discounted twice"),
     ("prompt_matrix.reader", read((-1, -1, 1)), "wrong sign"),
     ("prompt_matrix.reader", read((1, 1, 1)), "taken away"),
     ("prompt_matrix.reader", read(first=True), "drops the first column"),
@@ -151,6 +311,20 @@ WRONG = [
     ("prompt_matrix.find_fault", fault(signed=True), "do not notice"),
     ("prompt_matrix.find_fault", fault(query=False), "do not notice"),
     ("prompt_matrix.find_fault", lambda Z, g: 0, "without a fault"),
+    ("prompt_matrix.find_fault", fault_with_numpy_s_tolerance, "you do not notice"),
+    ("prompt_matrix.find_fault", lambda Z, g: fault_loop(Z[:, ::-1], 1 / g) if g else None, "without a fault"),
+    (
+        "prompt_matrix.find_fault",
+        lambda Z, g: None if fault_loop(Z, g) is None else fault_loop(Z, g) + 1,
+        "report column 1",
+    ),
+    (
+        "prompt_matrix.find_fault",
+        lambda Z, g: None if fault_loop(Z, g) is None else fault_loop(Z, g) + 0.5,
+        "whole number",
+    ),
+    ("prompt_matrix.find_fault", lambda Z, g: None if fault_loop(Z, g) is None else -9, "does not exist"),
+    ("prompt_matrix.find_fault", lambda Z, g: fault_loop(Z, g) if g else fault_loop(Z, 1.0), "gamma = 0.0"),
     ("prompt_matrix.late_value", late(lambda P, r, mu: r), "true values"),
     ("prompt_matrix.late_value", late(lambda P, r, mu: P @ r), "of its successors"),
     ("prompt_matrix.late_value", late(lambda P, r, mu: P.T @ r), "do not sum to 1"),
@@ -163,10 +337,18 @@ WRONG = [
     ("prompt_matrix.transition_step", transitions(target=None), "has not moved"),
     ("prompt_matrix.transition_step", transitions(target="neighbour"), "copy from the next column"),
     ("prompt_matrix.transition_step", transitions(discount=False), "lacks the discount"),
+    ("prompt_matrix.transition_step", lambda T, g: T, "nothing has changed"),
+    ("prompt_matrix.transition_step", lambda T, g: np.vstack([0 * T[:1], transitions()(T, g)[1:]]), "have changed"),
     ("prompt_matrix.bug_step", leaky(), "still is a source"),
     ("prompt_matrix.bug_step", leaky(errors=False), "share of every softmax"),
     ("prompt_matrix.bug_step", leaky(scores=False, target=False), "does not fit"),
+    ("prompt_matrix.bug_step", leaky_turned, "transposed"),
+    ("prompt_matrix.bug_step", lambda Z, A, g: step_in_loops(Z, 0 * A, g), "all count the same"),
+    ("prompt_matrix.bug_step", lambda Z, A, g: Z[:, :-1], "shape"),
     ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(0, r)), "too far to the right"),
     ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(r[1:], [0, 0])), "too far to the left"),
     ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(r, 1)), "placeholder"),
+    ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(r[::-1], 0)), "the reward for leaving its state"),
+    ("prompt_matrix.bug_builder", lambda x, r: loop_builder(x[::-1], r), "feature rows"),
+    ("prompt_matrix.bug_builder", lambda x, r: loop_builder(x, r).T, "on its side"),
 ]

@@ -206,7 +206,11 @@ WRONG = [
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 - a + b * (1 + g) - g * c, "are exchanged"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: [1.0, g], "shape"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: math.log2(max(1, (1 + g) / (1 - g) * (n - c) / c)), "base 2"),
-    ("weighted_softmax_td.scale_needed", lambda c, n, g: max(0, np.log((1 + g) / (1 - g) * n / c)), "all n transitions"),
+    (
+        "weighted_softmax_td.scale_needed",
+        lambda c, n, g: max(0, np.log((1 + g) / (1 - g) * n / c)),
+        "all n transitions",
+    ),
     (
         "weighted_softmax_td.scale_needed",
         lambda c, n, g: math.log((1 + g) / (1 - g) * (n - c) / c),

@@ -105,10 +105,14 @@ def numbers(answer, shape, what="your answer", finite=True):
         If the answer is anything else.
     """
     try:
-        expect("float16" not in str(getattr(answer, "dtype", "")), f"{what} should be in float64; float16 has 3 digits.")
+        expect(
+            "float16" not in str(getattr(answer, "dtype", "")), f"{what} should be in float64; float16 has 3 digits."
+        )
         result = np.asarray(answer)
         expect(result.dtype != np.float16, f"{what} should be in float64; float16 has 3 digits.")
-        if np.ma.is_masked(answer) or result.dtype.kind not in "fiubO":  # objects may be fractions
+        if np.ma.is_masked(answer) or result.dtype.kind not in "fiubO":
+            raise TypeError
+        if any(one is None or isinstance(one, str) for one in result.flat):  # other objects may be fractions
             raise TypeError
         result = result.astype(np.float32 if result.dtype == np.float32 else np.float64)
     except NotYet:

@@ -549,7 +549,9 @@ def fading(answer):
     return "The weights of every column sum to 1 again, and the query has none of them."
 
 
-def _second(move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, turned=False):
+def _second(
+    move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, turned=False
+):
     """One layer with the constructed V; ``move`` is the shift of the changes of the values."""
 
     def function(Z, A, gamma):
@@ -586,7 +588,9 @@ def second_layer(answer):
         "the target memory does not change any more.": _second(lambda c: 0 * c),
         "in the target memory the discount is missing.": _second(discount=lambda gamma: 1.0),
         "the target memory holds the last change alone; add it to the old memory.": _second(overwrite=True),
-        "in the target memory the changes have moved two columns.": _second(lambda c: np.append(c[2:], [0, 0])[: len(c)]),
+        "in the target memory the changes have moved two columns.": _second(
+            lambda c: np.append(c[2:], [0, 0])[: len(c)]
+        ),
         "A is transposed now; it was right before.": _second(turned=True),
         "nothing has changed: the output is Z.": lambda Z, A, gamma: Z,
     }

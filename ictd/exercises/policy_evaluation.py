@@ -72,8 +72,8 @@ def _sum(states, errors, n_states):
 
 
 def _over(counts):
-    return lambda states, errors, n_states: _sum(states, errors, n_states) / np.maximum(
-        np.bincount(counts(states), minlength=n_states), 1
+    return lambda states, errors, n_states: (
+        _sum(states, errors, n_states) / np.maximum(np.bincount(counts(states), minlength=n_states), 1)
     )
 
 
@@ -224,7 +224,9 @@ def first_visit(answer):
 
     def from_the_start(states, rewards, gamma, n_states):
         """Discounts counted from the start of the walk instead of from the visit."""
-        return _visits(lambda returns, visits: gamma ** visits[0] * returns[visits[0]])(states, rewards, gamma, n_states)
+        return _visits(lambda returns, visits: gamma ** visits[0] * returns[visits[0]])(
+            states, rewards, gamma, n_states
+        )
 
     mistakes = [
         ("you average over all visits; only the first counts.", _visits(lambda returns, k: returns[k].mean())),
@@ -267,9 +269,7 @@ def first_visit(answer):
 def hidden(answer):
     """(transition, reward, labels): the certainty equivalence of the labels is wrong by more than 1/2."""
     three = isinstance(answer, (tuple, list)) and len(answer) == 3
-    expect(
-        three, f"your example should be three things, (transition, reward, labels); it is {_count_or_kind(answer)}."
-    )
+    expect(three, f"your example should be three things, (transition, reward, labels); it is {_count_or_kind(answer)}.")
     transition = numbers(answer[0], ("S", "S"), "your transition matrix").astype(np.float64)
     n_states = len(transition)
     expect(
@@ -388,7 +388,10 @@ def bug(answer):
             "the rewards went to the states that were entered; they are paid for leaving.",
             _equivalence(reward=lambda s, r, n: np.bincount(s[1:], r, n) / np.maximum(_count(s[1:], n), 1)),
         ),
-        ("the reward of a state is the mean over its visits, not that of the last visit.", _equivalence(reward=_last_reward)),
+        (
+            "the reward of a state is the mean over its visits, not that of the last visit.",
+            _equivalence(reward=_last_reward),
+        ),
     ]
     judge_function(
         answer,

@@ -53,9 +53,7 @@ def _explain_rows(found, x, rewards, values, gamma):
     def agree(one, other):
         return close(one, other, ROUNDING)
 
-    expect(
-        not agree(found.T, right), "your matrix lies on its side: columns are positions, rows are what is known."
-    )
+    expect(not agree(found.T, right), "your matrix lies on its side: columns are positions, rows are what is known.")
     expect(
         agree(found[row.features], right[row.features]) or not agree(found[row.features], x.reshape(d, n + 1)),
         "you reshaped the features, which mixes them; rows and columns should change places.",
@@ -104,11 +102,15 @@ def _explain_rows(found, x, rewards, values, gamma):
         ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", np.zeros(n + 1)),
         (rewarded, np.append(rewards, 0) + gamma * shifted),
         ("the target row is discounted twice.", gamma**2 * shifted),
-        ("the target row holds TD errors; it should hold what goes into them.", np.append(rewards, 0) + gamma * shifted - values),
+        (
+            "the target row holds TD errors; it should hold what goes into them.",
+            np.append(rewards, 0) + gamma * shifted - values,
+        ),
     ]
     name_mistake(target, right[row.target], mistakes)
     expect(
-        not agree(target[:n], right[row.target, :n]) or abs(target[n]) < ROUNDING, "the target of the query should be 0."
+        not agree(target[:n], right[row.target, :n]) or abs(target[n]) < ROUNDING,
+        "the target of the query should be 0.",
     )
     expect(
         agree(target, right[row.target]),
@@ -142,9 +144,7 @@ def by_hand(answer):
     expect(
         not close(answer[5, :3], np.array(HAND_VALUES)), "the values stand in the order A, B, C; the walk has another."
     )
-    expect(
-        not close(answer[4:], 0 * right[4:]), "both memories are 0; that is the prompt before the first step."
-    )
+    expect(not close(answer[4:], 0 * right[4:]), "both memories are 0; that is the prompt before the first step.")
     _explain_rows(answer, x, rewards, values, HAND_GAMMA)
     raise NotYet("one of the rows differs from what the walk says.")
 
@@ -206,14 +206,22 @@ def reader(answer):
 
     mistakes = {
         "your errors have the wrong sign.": lambda case: -errors(case[1])[:-1],
-        "your C drops the first column; the column without a TD error is another one.": lambda case: errors(case[1])[1:],
+        "your C drops the first column; the column without a TD error is another one.": lambda case: errors(case[1])[
+            1:
+        ],
         "your errors come in reverse order.": lambda case: errors(case[1])[-2::-1],
         "the value of the state that is left should be taken away.": lambda case: (
             np.array([1, 1, 1]) @ case[1][-3:, :-1]
         ),
-        "the target memory is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-3] - case[1][-1])[:-1],
-        "the reward is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-2] - case[1][-1])[:-1],
-        "the value of the state that is left is missing. Which three rows of a column make a TD error?": lambda case: (case[1][-3] + case[1][-2])[:-1],
+        "the target memory is missing. Which three rows of a column make a TD error?": lambda case: (
+            case[1][-3] - case[1][-1]
+        )[:-1],
+        "the reward is missing. Which three rows of a column make a TD error?": lambda case: (
+            case[1][-2] - case[1][-1]
+        )[:-1],
+        "the value of the state that is left is missing. Which three rows of a column make a TD error?": lambda case: (
+            case[1][-3] + case[1][-2]
+        )[:-1],
         "the value should be taken away and the target added; yours is the other way round.": lambda case: (
             case[1][-3] - case[1][-2] + case[1][-1]
         )[:-1],
@@ -222,7 +230,9 @@ def reader(answer):
     def otherwise(case, result):
         setting, Z, B = case
         if close(B[0], np.append(np.zeros(len(Z) - 3), [1, 1, -1])):
-            return f"{setting} your B is right, but C does not pick the columns that hold TD errors, one after the other."
+            return (
+                f"{setting} your B is right, but C does not pick the columns that hold TD errors, one after the other."
+            )
         if B[0, :-3].any():
             return f"{setting} your B mixes features into the errors; a TD error does not depend on them."
         return f"{setting} the product is not the row of TD errors. Which three rows of a column make one?"
@@ -234,7 +244,9 @@ def reader(answer):
 # ---------------------------------------------------------------------------------------- warm start
 
 
-def _warm(target=lambda Z, values, gamma: gamma * values[..., 1:], last=lambda Z, values, gamma: 0, value=lambda Z, v: v):
+def _warm(
+    target=lambda Z, values, gamma: gamma * values[..., 1:], last=lambda Z, values, gamma: 0, value=lambda Z, v: v
+):
     def function(Z, values, gamma):
         new = Z.copy()
         new[..., -1, :] = value(Z, values)
@@ -248,7 +260,13 @@ def _warm(target=lambda Z, values, gamma: gamma * values[..., 1:], last=lambda Z
 def warm_start(answer):
     """A function (Z, values, gamma) -> new prompts, with any leading dimensions."""
     rng, cases = generator("prompt_matrix.warm_start"), {}
-    for front, d, n, gamma in [((), 3, 6, 0.7), ((5,), 3, 6, 0.9), ((2, 3), 1, 4, 0.6), ((2,), 2, 1, 0.5), ((), 2, 3, 0.0)]:
+    for front, d, n, gamma in [
+        ((), 3, 6, 0.7),
+        ((5,), 3, 6, 0.9),
+        ((2, 3), 1, 4, 0.6),
+        ((2,), 2, 1, 0.5),
+        ((), 2, 3, 0.0),
+    ]:
         Z = rng.standard_normal((*front, d + 3, n + 1))  # the old memories need not be consistent
         cases[f"for prompts of shape {Z.shape} and gamma = {gamma}"] = Z, rng.standard_normal((*front, n + 1)), gamma
     old_target = "the target memory is still the old one; a warm start has to write both rows."
@@ -256,11 +274,20 @@ def warm_start(answer):
     not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
     mistakes = [
         ("the value row should hold the new values; nothing has changed.", lambda Z, v, g: Z),
-        ("the value row should hold the new values; yours holds the old ones.", _warm(value=lambda Z, v: Z[..., -1, :])),
-        ("the value row should hold the new values; you add them to the old ones.", _warm(value=lambda Z, v: Z[..., -1, :] + v)),
+        (
+            "the value row should hold the new values; yours holds the old ones.",
+            _warm(value=lambda Z, v: Z[..., -1, :]),
+        ),
+        (
+            "the value row should hold the new values; you add them to the old ones.",
+            _warm(value=lambda Z, v: Z[..., -1, :] + v),
+        ),
         (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1])),
         (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1])),
-        ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", _warm(lambda Z, v, g: 0)),
+        (
+            "the target row is 0; with values that are not 0 it has to hold their discounted copies.",
+            _warm(lambda Z, v, g: 0),
+        ),
         ("the target row lacks the discount.", _warm(lambda Z, v, g: v[..., 1:])),
         ("the target row is made of the old values.", _warm(lambda Z, v, g: g * Z[..., -1, 1:])),
         (
@@ -278,7 +305,10 @@ def warm_start(answer):
         ),
         (not_zero, _warm(last=lambda Z, v, g: Z[..., -2, -1])),
         (not_zero, _warm(last=lambda Z, v, g: g * v[..., -1])),
-        ("the target of the query wraps around to the first column; set it to 0.", _warm(last=lambda Z, v, g: g * v[..., 0])),
+        (
+            "the target of the query wraps around to the first column; set it to 0.",
+            _warm(last=lambda Z, v, g: g * v[..., 0]),
+        ),
         (
             "the two rows are exchanged: the value memory is the lowest row.",
             lambda Z, v, g: np.concatenate([Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2),
@@ -417,7 +447,7 @@ def late_value(answer):
         ),
         "you weighted the predecessors by how often they are visited, but did not divide by how often the state "
         "itself is.": _late(lambda P, r, mu: (mu * r) @ P),
-        "you weighted with the distribution the wrong way round: divide by how often the state itself is visited.": _late(
+        "you weighted the wrong way round: divide by how often the state itself is visited.": _late(
             lambda P, r, mu: mu * ((r / mu) @ P)
         ),
         "the rewards are those of the predecessors, but your values look backwards, too: only the rewards are "
@@ -426,7 +456,9 @@ def late_value(answer):
         "the rewards are right, but this is the value of the walk seen backwards with its own rewards.": _late(
             lambda P, r, mu: r, _backwards
         ),
-        "the rewards come late, but they are not discounted once more.": lambda P, r, gamma: gamma * _late()(P, r, gamma),
+        "the rewards come late, but they are not discounted once more.": lambda P, r, gamma: (
+            gamma * _late()(P, r, gamma)
+        ),
     }
 
     def otherwise(arguments, found):
@@ -492,7 +524,13 @@ def _target_like_left(T, gamma):
 def transition_step(answer):
     """A function (T, gamma) -> new T, for columns that are transitions in any order."""
     found, cases = [], []
-    for n, d, gamma, shuffled in [(8, 3, 0.8, False), (8, 3, 0.8, True), (20, 2, 0.9, True), (5, 1, 0.0, True), (1, 2, 0.7, False)]:
+    for n, d, gamma, shuffled in [
+        (8, 3, 0.8, False),
+        (8, 3, 0.8, True),
+        (20, 2, 0.9, True),
+        (5, 1, 0.0, True),
+        (1, 2, 0.7, False),
+    ]:
         rng = generator("prompt_matrix.transition_step", n, d, shuffled)
         x, rewards, _, _ = _data(rng, n=n, dim=d)
         order = rng.permutation(n) if shuffled else np.arange(n)
@@ -552,7 +590,10 @@ def transition_step(answer):
         ("you left the value memory out of the TD errors.", _transition_step(lambda T: (T[-3] + T[-2])[:-1])),
         ("the TD errors have the wrong sign.", _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1])),
         ("the value row was replaced by what it should only move by.", _transition_step(value=lambda T, heard: heard)),
-        ("the query has not moved; it listens, too.", _transition_step(value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1]))),
+        (
+            "the query has not moved; it listens, too.",
+            _transition_step(value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1])),
+        ),
         ("nothing has changed.", lambda T, gamma: T),
     ]
 
@@ -610,7 +651,9 @@ def _step(
 def bug_step(answer):
     """A mended `suspect_step(Z, A, gamma)`."""
     cases = {}
-    for setting, (x, rewards, values, gamma) in _cases("bug_step", [(7, 3, 0.8), (5, 3, 0.6), (1, 2, 0.9), (6, 1, 0.5), (4, 2, 0.0)]).items():
+    for setting, (x, rewards, values, gamma) in _cases(
+        "bug_step", [(7, 3, 0.8), (5, 3, 0.6), (1, 2, 0.9), (6, 1, 0.5), (4, 2, 0.0)]
+    ).items():
         d = x.shape[1]
         A = np.zeros((d + 3, d + 3))
         A[:d, :d] = generator("prompt_matrix.bug_step", setting).standard_normal((d, d))
@@ -645,7 +688,10 @@ def bug_step(answer):
         ("a score of 0 does not hide the query: e to the power 0 is 1.", _step(_zero_score)),
         (misfit + "it has not been written.", _step(target=lambda Z, values, gamma: Z[-2])),
         (misfit + "it lacks the discount.", _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1]))),
-        (misfit + "it speaks of the column's own state.", _step(target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1]))),
+        (
+            misfit + "it speaks of the column's own state.",
+            _step(target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])),
+        ),
         (misfit + "nothing follows the query.", _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1))),
     ]
 

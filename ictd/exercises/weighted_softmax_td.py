@@ -98,11 +98,13 @@ def _hardmax(scores, counts):
 def kernel(answer):
     """A function (scores (q, m), counts (m,)) -> (q, m)."""
     rng, cases = generator("weighted_softmax_td.kernel"), {}
-    for n_queries, n_sources in [(4, 6), (3, 3), (1, 4), (5, 1)]:
+    for n_queries, n_sources in [(4, 6), (3, 3), (1, 4), (5, 3)]:
         setting = f"for scores of shape ({n_queries}, {n_sources})"
         scores, counts = rng.normal(size=(n_queries, n_sources)), 1.0 + rng.permutation(9)[:n_sources]
         cases[setting] = scores, counts
-    plain = {f"with counts of 1, {setting}": (scores, np.ones(len(counts))) for setting, (scores, counts) in cases.items()}
+    plain = {
+        f"with counts of 1, {setting}": (scores, np.ones(len(counts))) for setting, (scores, counts) in cases.items()
+    }
     for setting, (scores, counts) in plain.items():
         weights = numbers(call(answer, scores, counts), scores.shape, f"{setting} your kernel")
         sums = weights.sum(axis=1)
@@ -144,10 +146,14 @@ def kernel(answer):
             s * c, np.ones(len(c))
         ),
         "the counts enter squared.": lambda s, c: _kernel(s, c**2),
-        "you turned the counts into frequencies and left the scores out.": lambda s, c: np.tile(c / c.sum(), (len(s), 1)),
     }
     judge_function(
-        answer, _kernel, cases, counted, "the counts should multiply the exponentials inside the sum too.", "your kernel"
+        answer,
+        _kernel,
+        cases,
+        counted,
+        "the counts should multiply the exponentials inside the sum too.",
+        "your kernel",
     )
     _expect_stable_kernel(answer, rng)
     return "It also stands scores of 10,000 and sources that were never left."
@@ -177,7 +183,10 @@ def _expect_stable_kernel(answer, rng):
         expect(close(large, exact), ROUNDED)
     counts[2], scores = 0, rng.integers(-16, 17, (4, 6)) / 8
     for largest, reason in [
-        (0.0, "a source with count 0 should have weight 0, and the others should share the rest as if it were not there."),
+        (
+            0.0,
+            "a source with count 0 should have weight 0, and the others should share the rest as if it were not there.",
+        ),
         (5000.0, "a source with count 0 may have the largest score of all; your other weights should not notice."),
     ]:
         scores[:, 2] = largest
@@ -190,7 +199,9 @@ def _expect_stable_kernel(answer, rng):
 # ---------------------------------------------------------------------------------------- state step
 
 
-def _state_step(error=None, listen=lambda M, error: M @ error, old=lambda v, step_size: v, step=lambda step_size: step_size):
+def _state_step(
+    error=None, listen=lambda M, error: M @ error, old=lambda v, step_size: v, step=lambda step_size: step_size
+):
     """A step in state form; ``error`` makes the TD errors, ``listen`` what each state hears of them."""
 
     def function(values, kernel, reward, transition, gamma, step_size):
@@ -242,7 +253,10 @@ def state_step(answer):
         ("kernel and transition matrix are exchanged.", lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v)),
         ("the TD error has the wrong sign.", _state_step(step=lambda a: -a)),
         ("the discount is missing.", _state_step(lambda v, r, P, g: r + P @ v - v)),
-        ("the discount belongs to the successor's value, not to the reward.", _state_step(lambda v, r, P, g: g * (r + P @ v) - v)),
+        (
+            "the discount belongs to the successor's value, not to the reward.",
+            _state_step(lambda v, r, P, g: g * (r + P @ v) - v),
+        ),
         ("the step size scales the old values too.", _state_step(old=lambda v, a: (1 - a) * v)),
         (
             "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.",
@@ -263,7 +277,9 @@ def state_step(answer):
 # ------------------------------------------------------------------------------------- scale needed
 
 
-def _scale(odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log, floor=0.0):
+def _scale(
+    odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log, floor=0.0
+):
     return lambda count, n, gamma: max(floor, float(log(odds(gamma) * others(count, n))))
 
 
@@ -304,13 +320,17 @@ def scale_needed(answer):
         "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale(
             lambda gamma: gamma / (1 - gamma) if gamma else 1e-300
         ),
-        "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(lambda gamma: (1 + gamma) / 2),
+        "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(
+            lambda gamma: (1 + gamma) / 2
+        ),
         "count and n - count are exchanged: a state that was left often needs less.": _scale(
             others=lambda c, n: c / (n - c) if n > c else 1e-300
         ),
     }
     name_mistake(
-        np.array(found), np.array(needed), {why: np.array([wrong(*case) for case in cases]) for why, wrong in mistakes.items()}
+        np.array(found),
+        np.array(needed),
+        {why: np.array([wrong(*case) for case in cases]) for why, wrong in mistakes.items()},
     )
     first = int(np.argmax(error > 1e-3))
     (count, n, gamma), scale = cases[first], found[first]
@@ -322,7 +342,9 @@ def scale_needed(answer):
         if reached < goal
         else f"{setting} your scale is negative; a score scale is at least 0.",
     )
-    raise NotYet(f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed.")
+    raise NotYet(
+        f"{setting} a smaller scale is enough: yours gives a weight of {reached:.4f}, and {goal:.4f} is needed."
+    )
 
 
 # --------------------------------------------------------------------------------- third eigenvalue
@@ -386,7 +408,7 @@ def third_eigenvalue(answer):
 
 
 def faster_steps(answer):
-    """An array of 20 positive step sizes that leaves a hundredth of the error of alpha = 1, on tasks not seen before."""
+    """20 positive step sizes that leave a hundredth of the error of alpha = 1, on tasks not seen before."""
     step_sizes = numbers(answer, (20,), "your step sizes")
     expect((step_sizes > 0).all(), "all step sizes should be positive.")
     errors = np.array([_errors(np.random.default_rng(100 + task), step_sizes) for task in range(40)])
@@ -416,7 +438,9 @@ def _errors(rng, step_sizes):
 # --------------------------------------------------------------------------------------------- bug lab
 
 
-def _algorithm(K=lambda x: td.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows):
+def _algorithm(
+    K=lambda x: td.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows
+):
     """Weighted softmax TD at all steps; ``order`` updates positions one after the other."""
 
     def function(x, rewards, gamma, n_steps):
@@ -454,17 +478,29 @@ def bug(answer):
             "the TD errors never change: compute them anew in every step, before the loop over positions.",
             _algorithm(fixed_delta=True),
         ),
-        ("all rows of your history are the last one: store a copy of the values.", _algorithm(show=lambda h: 0 * h + h[-1])),
+        (
+            "all rows of your history are the last one: store a copy of the values.",
+            _algorithm(show=lambda h: 0 * h + h[-1]),
+        ),
         (
             "the query has become a source: its weight is lost.",
             _algorithm(lambda x: td.softmax_kernel(x, x)[:, :-1]),
         ),
-        ("the weights of each source sum to 1 over the positions; those of each position should.", _algorithm(_wrong_axis)),
-        ("all sources have the same weight now.", _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1)))),
+        (
+            "the weights of each source sum to 1 over the positions; those of each position should.",
+            _algorithm(_wrong_axis),
+        ),
+        (
+            "all sources have the same weight now.",
+            _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1))),
+        ),
         ("a position listens to visits of its own state only; the kernel was right before.", _algorithm(_same_state)),
         ("the discount is missing.", _algorithm(delta=lambda v, r, gamma: r + v[1:] - v[:-1])),
         ("the values of the successors are missing.", _algorithm(delta=lambda v, r, gamma: r - v[:-1])),
-        ("your values are the changes; add them up.", _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)]))),
+        (
+            "your values are the changes; add them up.",
+            _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)])),
+        ),
         ("all your values are 0.", _algorithm(show=lambda h: 0 * h)),
     ]
 
