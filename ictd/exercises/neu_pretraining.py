@@ -3,6 +3,8 @@
 PyTorch is loaded by the exercise that needs it, so that ``check`` runs where it is missing.
 """
 
+import functools
+
 import numpy as np
 
 from ictd import features, mrp, td
@@ -476,6 +478,7 @@ def _model():
     return SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
 
 
+@functools.cache
 def _independent(size, n_pairs):
     """Products of independent pairs of batches."""
     from ictd import neu
@@ -485,6 +488,7 @@ def _independent(size, n_pairs):
     return (updates[::2] * updates[1::2]).sum(axis=1)
 
 
+@functools.cache
 def _truth():
     from ictd import neu
 

@@ -608,28 +608,29 @@ def _mended(answer, n_layers=5):
     trajectory = mrp.boyan_chain(4, gamma, rng).sample(20, rng)
     start = build_prompt(features.gaussian(4, 3, rng)[trajectory.states], trajectory.rewards)
     V, A = constructed_matrices(3)
-    found = []
+    cases = []
     for begin in ("from memories of 0", "from random memories"):
         current = start
         for number in range(1, n_layers + 1):
-            result = call(on_arrays, current, V, A, gamma, where=f"{begin}, at layer {number},")
-            found.append((f"{begin}, after layer {number}", numbers(result, current.shape, "your new Z"), current))
+            cases.append((f"{begin}, after layer {number},", (current, V, A, gamma)))
             current = _tsm(current, V, A, gamma)
         start = start.copy()
         start[rows(3).target :] = rng.normal(size=(2, 21))
-    settings, answers, inputs = zip(*found)
-    judge(
-        list(answers),
-        list(zip(settings, inputs)),
-        lambda case: _tsm(case[1], V, A, gamma),
-        {reason: (lambda case, wrong=wrong: wrong(case[1], V, A, gamma)) for reason, wrong in _HEAD_MISTAKES.items()},
-        lambda case, result: f"{case[0]} {_symptom((case[1], V, A, gamma), result)}",
-    )
-    cases = {
-        f"for d = {d}, n = {n}, gamma = {gamma}, any V and any A": (*_random(rng, d, n), gamma)
+    anything = [
+        (f"for d = {d}, n = {n}, gamma = {gamma}, any V and any A", (*_random(rng, d, n), gamma))
         for d, n, gamma in [(2, 6, 0.9), (1, 4, 0.0)]
-    }
-    judge_function(on_arrays, _tsm, cases, _HEAD_MISTAKES, _symptom, "your new Z")
+    ]
+    for group in (cases, anything):
+        judge(
+            [
+                numbers(call(on_arrays, *case, where=setting), case[0].shape, f"{setting} your new Z")
+                for setting, case in group
+            ],
+            group,
+            lambda case: _tsm(*case[1]),
+            {reason: (lambda case, wrong=wrong: wrong(*case[1])) for reason, wrong in _HEAD_MISTAKES.items()},
+            lambda case, found: f"{case[0]} {_symptom(case[1], found)}",
+        )
 
 
 def _symptom(arguments, found):
