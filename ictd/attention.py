@@ -84,6 +84,8 @@ def shift_left(Y):
     """
     if not isinstance(Y, torch.Tensor) or Y.ndim < 1:
         raise TypeError(f"Y must be a torch.Tensor of shape (..., rows, n+1); got {_checks.describe(Y)}")
+    if Y.shape[-1] == 0:
+        raise ValueError(f"Y must have at least one column; got shape {tuple(Y.shape)}")
     return F.pad(Y[..., 1:], (0, 1))
 
 
@@ -114,14 +116,14 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
 
 
 def row_matrix(weights, row, d):
-    """A value matrix of zeros but for the three weights (..., 3) of reward, target and value in one row."""
+    """A value matrix of zeros but for the three weights (..., 3) of reward, target and value in one row; unchecked."""
     V = weights.new_zeros(*weights.shape[:-1], d + 3, d + 3)
     V[..., row, rows(d).reward :] = weights
     return V
 
 
 def block_matrix(block):
-    """A score matrix of zeros but for its feature block (..., d, d)."""
+    """A score matrix of zeros but for its feature block (..., d, d); unchecked."""
     d = block.shape[-1]
     A = block.new_zeros(*block.shape[:-2], d + 3, d + 3)
     features = rows(d).features

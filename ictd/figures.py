@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictd import plots, runs
+from ictd import _checks, plots, runs
 
 # Larger numbers are those of a seed that diverges; they would flatten all others.
 _LARGEST = 1e6
@@ -57,7 +57,7 @@ def draw(folder, overwrite=False):
     OSError
         A figure cannot be written.
     """
-    folder = Path(folder)
+    folder, overwrite = Path(folder), _checks.flag("overwrite", overwrite)
     finished, rows, notes = [], [], []
     if runs.TABLE in runs.entries(folder):
         for row in runs.read_table(folder)["points"]:

@@ -26,10 +26,8 @@ class _Stack(nn.Module):
         self.n_layers = _checks.integer("n_layers", n_layers, low=1)
         self.gamma = _checks.discount(gamma)
         self.form = _checks.option("form", form, FORMS)
-        if not isinstance(shared, bool):
-            raise TypeError(f"shared must be True or False; got {_checks.describe(shared)}")
         check_dtype(dtype)
-        self.shared = shared
+        self.shared = _checks.flag("shared", shared)
 
     def _draw(self, generator, dtype, init_scale, **shapes):
         """Independent normal parameters with one set for all layers or one set for each."""
@@ -105,7 +103,7 @@ class _Stack(nn.Module):
         Tensor, shape (..., L+1, n+1)
         """
         Z0 = self._prompt(Z0)
-        if check:
+        if _checks.flag("check", check):
             check_memory(Z0, self.gamma)
         value = rows(self.d).value
         return torch.stack([Z[..., value, :] for Z in self.layers(Z0)], dim=-2)

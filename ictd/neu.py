@@ -105,6 +105,7 @@ def query_td_errors(parameters, windows, gamma, n_layers, form="tsm", differenti
         R + gamma TF(Z_0') - TF(Z_0), and TF(Z_0).
     """
     _checks.instance("windows", windows, Windows)
+    _checks.flag("differentiable", differentiable)
     value = readout(parameters, windows.here, gamma, n_layers, form, finite=False)[..., -1]
     with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
         successor = readout(parameters, windows.there, gamma, n_layers, form, finite=False)[..., -1]
@@ -149,6 +150,7 @@ def expected_update(parameters, windows, gamma, n_layers, form="tsm", differenti
 def _with_gradients(update, parameters, differentiable):
     """Call ``update(parameters, differentiable)``, which takes a gradient, also where the caller records none."""
     check_parameters(parameters)
+    _checks.flag("differentiable", differentiable)
     for name, tensor in parameters.items():
         if differentiable and torch.is_grad_enabled() and not tensor.requires_grad:
             raise ValueError(f"parameters must require a gradient for an update with a graph; {name} does not")
@@ -471,10 +473,11 @@ def squared_norm(updates):
     Returns
     -------
     Estimate
-        Of ``|m|^2``, from all pairs of different draws: ``(|sum g|^2 - sum |g|^2) / (B (B - 1))``.
+        Of ``|m|^2``, from all pairs of different draws: ``(|sum g|^2 - sum |g|^2) / (B (B - 1))``. NaN where an
+        update holds NaN.
     """
     floating = isinstance(updates, torch.Tensor) and updates.is_floating_point()
-    B = len(updates) if floating and updates.ndim > 1 else 0
+    B = len(updates) if floating and updates.ndim > 1 and updates.shape[-1] > 0 else 0
     if B < 3:
         raise ValueError(
             f"updates must be a tensor of floating-point numbers of shape (B, ..., p) with B >= 3; "

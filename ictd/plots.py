@@ -25,7 +25,7 @@ import re
 import threading
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -166,7 +166,7 @@ def new(height=3.0, *, width=WIDTH, rows=1, columns=1, **subplots):
     rows, columns = (_checks.integer(name, n, low=1) for name, n in (("rows", rows), ("columns", columns)))
     if rows * columns > MAX_AXES:
         raise ValueError(f"rows times columns must be at most {MAX_AXES}; got {rows} times {columns}")
-    keywords = {"axes_class": _Axes} | (subplots.pop("subplot_kw", None) or {})
+    keywords = {"axes_class": _Axes} | dict(subplots.pop("subplot_kw", None) or {})
     if keywords.get("projection") or keywords.get("polar"):
         del keywords["axes_class"]
     fig = _Figure(figsize=(width, height), layout="constrained", dpi=72)
@@ -517,6 +517,7 @@ def line(ax, x, y, *, low=None, high=None, label=None, role="estimate", markers=
         False for lines with many points.
     """
     _checks.instance("ax", ax, Axes)
+    _checks.flag("markers", markers)
     colour = _role(role)
     x, y = _numbers("x", x, ("n",)), _numbers("y", y, ("n",))
     if x.shape != y.shape:
@@ -598,7 +599,7 @@ def legend(ax, columns=None):
 
 
 def _labels(name, labels, n):
-    if labels is not None and not isinstance(labels, Iterable):
+    if labels is not None and (not isinstance(labels, Iterable) or isinstance(labels, Set)):  # a set has no order
         raise TypeError(f"{name} must be a sequence of {n} texts, got {labels!r}")
     labels = range(1, n + 1) if labels is None else islice(labels, n + 1)  # which may never end
     labels = [str(label) for label in labels]
@@ -653,7 +654,7 @@ def matrix(ax, M, row_labels=None, column_labels=None, *, rows="", columns="", d
     low, high, colours = _colour_scale(M, limits)
     largest = max(M.shape)
     values = n_columns <= 8 and largest <= MAX_VALUES if values is None else values
-    if values and largest > MAX_VALUES:
+    if _checks.flag("values", values) and largest > MAX_VALUES:
         raise ValueError(f"values can be written for at most {MAX_VALUES} rows and columns, got shape {M.shape}")
 
     shades = np.round(np.clip((M - low) / (high - low), 0, 1) * 63)
@@ -750,6 +751,7 @@ def chain(ax, transition, labels=None, *, layout="circle", probabilities=True, d
             f"map with matrix"
         )
     _checks.option("layout", layout, ("circle", "line"))
+    _checks.flag("probabilities", probabilities)
     digits = _checks.integer("digits", digits, low=0, high=MAX_DIGITS)
     n_states = len(transition)
     labels = _labels("labels", labels, n_states)

@@ -106,7 +106,10 @@ def memory_offset(Z, gamma):
         All 0 is the invariant under which the layers run weighted softmax TD.
     """
     gamma = _checks.discount(gamma)
-    return _offset(_as_array(Z), gamma)
+    offset = _offset(_as_array(Z), gamma)
+    if not np.isfinite(offset).all():
+        raise ValueError("Z must hold smaller memories: their difference overflows")
+    return offset
 
 
 def _as_array(Z):

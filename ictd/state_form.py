@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from ictd import _checks, prompt, tasks
+from ictd._forms import FORMS
 from ictd._settings import torch_defaults
 from ictd._tensors import FLOATING, check_dense, check_dtype, check_finite, check_result, nan_where_infinite
 from ictd.attention import block_matrix, row_matrix
@@ -414,6 +415,7 @@ def _matrix_readout(parameters, inputs, gamma, n_layers, form):
 
 def full_matrices(parameters, d):
     """V and A of shape (..., sets, d+3, d+3), whether they are masked or not; of the value head, if there are two."""
+    check_parameters(parameters)
     V, A = parameters.get("V"), parameters.get("A")
     if V is None:
         V = row_matrix(parameters["value_weights"], prompt.rows(d).value, d)
@@ -424,4 +426,5 @@ def full_matrices(parameters, d):
 
 def matrix_form(form):
     """The form, as `readout` takes it, of a model: independent heads are known by their parameters."""
+    _checks.option("form", form, FORMS)
     return "dual_head" if form == "dual_head" else "tsm"

@@ -4,6 +4,7 @@ Arrays have leading dimensions (...), for example (seeds, tasks); a task is a pr
 together with the features of its states.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +67,12 @@ class Tasks(_checks.ReadOnly):
 
     def reshape(self, shape):
         """The same tasks with other leading dimensions."""
+        shape = _new_shape(shape, self.shape)
         return Tasks(*(array.reshape(*shape, *array.shape[len(self.shape) :]) for array in vars(self).values()))
 
     def process(self, index, gamma):
         """One task as an `MRP` with a discount; its features are ``tasks.features[index]``."""
+        _check_index(index, self.shape)
         return mrp.MRP(self.transition[index], self.reward[index], gamma)
 
     def value(self, gamma):
@@ -162,10 +165,12 @@ class Contexts(_checks.ReadOnly):
 
     def reshape(self, shape):
         """The same contexts with other leading dimensions."""
+        shape = _new_shape(shape, self.states.shape[:-1])
         return Contexts(self.states.reshape(*shape, -1), self.rewards.reshape(*shape, -1), self.n_states)
 
     def trajectory(self, index):
         """One context as a `Trajectory`."""
+        _check_index(index, self.states.shape[:-1])
         return mrp.Trajectory(self.states[index], self.rewards[index])
 
     def window(self, start, n_transitions):
@@ -202,6 +207,25 @@ class Contexts(_checks.ReadOnly):
         absorbing = np.eye(self.n_states) * (counts == 0)[..., None]
         reward = np.where(counts == 0, (1 - gamma) * constant, reward)
         return mrp.solve_bellman(transition + absorbing, reward, gamma)
+
+
+def _new_shape(shape, old):
+    """Leading dimensions that hold as many entries as the old ones."""
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"shape must be a tuple of integers; got {_checks.describe(shape)}")
+    shape = tuple(_checks.integer("shape", side, low=1) for side in shape)
+    if math.prod(shape) != math.prod(old):
+        raise ValueError(f"shape must hold as many entries as {old}; got {shape}")
+    return shape
+
+
+def _check_index(index, shape):
+    """Refuse what is no position in leading dimensions: an integer, or a tuple of one for each."""
+    position = index if isinstance(index, tuple) else (index,)
+    if len(position) != len(shape):
+        raise ValueError(f"index must have {len(shape)} integers, for the leading dimensions {shape}; got {index!r}")
+    for place, side in zip(position, shape):
+        _checks.integer("index", place, low=-side, high=side - 1)
 
 
 def _check_stochastic(transition):

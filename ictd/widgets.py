@@ -18,7 +18,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
@@ -53,7 +53,7 @@ class Axis:
             raise ValueError(f"axes must hold (name, values) or (name, values, labels), got {axis!r}")
         name = plots.checked_text("the name of an axis", axis[0])
         for part in axis[1:]:
-            if not isinstance(part, Iterable):
+            if not isinstance(part, Iterable) or isinstance(part, Set):  # a set has no order
                 raise TypeError(f"axis {name!r} needs a list of values and, if given, of labels, got {part!r}")
         values = tuple(islice(axis[1], MAX_VALUES + 1))  # it may never end
         if len(values) < 2:

@@ -9,7 +9,10 @@ from strategies import assert_close, contexts, masked_softmax, random_arrays, se
 
 from ictd import td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
+from ictd.dual_head import DualHeadLayer
+from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt
+from ictd.temporal_shift import TSMLayer
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 30))
 
@@ -162,3 +165,44 @@ def test_the_query_gets_no_gradient_as_a_source():
     Z.requires_grad_()
     softmax_attention(Z, V, A)[:, :-1].sum().backward()
     assert not Z.grad[:, -1].any() and Z.grad[:, :-1].any()
+
+
+LARGE = [(torch.float16, 256.0), (torch.bfloat16, 2e19), (torch.float32, 2e19), (torch.float64, 2e154)]
+COMPUTE = {
+    "attention_weights": lambda Z, V, A: attention_weights(Z, A),
+    "softmax_attention": softmax_attention,
+    "DualHeadLayer": lambda Z, V, A: DualHeadLayer(V, A, 0.9)(Z),
+    "TSMLayer": lambda Z, V, A: TSMLayer(V, A, 0.9)(Z),
+    "FullICTD": lambda Z, V, A: FullICTD.from_matrices(V[None], A[None], 2, 0.9).values(Z),
+    "SoftmaxICTD": lambda Z, V, A: SoftmaxICTD.constructed(2, 2, 0.9, dtype=Z.dtype)(Z),
+    "independent heads": lambda Z, V, A: SoftmaxICTD.constructed(
+        2, 2, 0.9, dtype=Z.dtype, form="independent_heads"
+    ).values(Z),
+}
+
+
+@pytest.mark.parametrize("signs", [(1, 1, 1), (1, -1, -1), (1, -1, 1)])
+@pytest.mark.parametrize("dtype, size", LARGE)
+@pytest.mark.parametrize("name", COMPUTE)
+def test_scores_that_overflow_are_refused(name, dtype, size, signs):
+    """Scores of infinity would become NaN, and those of minus infinity weights of 0, without a word."""
+    V, A = constructed_parameters(2, dtype=dtype)
+    x = np.array(signs)[:, None] * np.ones(2)
+    prompt = torch.from_numpy(build_prompt(x, np.ones(2)))
+
+    def of_size(factor):
+        return torch.cat([prompt[:2] * factor, prompt[2:]]).to(dtype)
+
+    with pytest.raises(ValueError, match="^Z0? must give finite"):
+        COMPUTE[name](of_size(size), V, A)
+    assert torch.isfinite(COMPUTE[name](of_size(0.4 * size), V, A)).all()
+
+
+@pytest.mark.parametrize("dtype, largest", [(torch.float16, 6e4), (torch.float32, 3e38), (torch.float64, 1e308)])
+@pytest.mark.parametrize("name", ["softmax_attention", "DualHeadLayer", "TSMLayer", "FullICTD"])
+def test_values_that_overflow_are_refused(name, dtype, largest):
+    """Here the product of V and Z is too large: twice the reward."""
+    V, A = constructed_parameters(2, dtype=dtype)
+    Z = torch.from_numpy(build_prompt(np.ones((3, 2)), np.full(2, largest))).to(dtype)
+    with pytest.raises(ValueError, match="^Z0? must give finite"):
+        COMPUTE[name](Z, 2 * V, A)

@@ -50,6 +50,10 @@ def model(**changes):
     return SoftmaxICTD(**(arguments | changes))
 
 
+def large_rewards():
+    return tasks.Contexts([[0, 0, 1]], [[1.7e308, 1.7e308]], 2)
+
+
 def empirical(**changes):
     """An `EmpiricalModel` with one field replaced."""
     fields = {"counts": [1, 0], "transition": [[0, 1], [0, 0]], "reward": [1.0, NAN], "visited": [True, False]}
@@ -588,6 +592,46 @@ ROWS = [
     ("uniform below 0", lambda: tasks.sample_paths(P, [0], [[-0.1]]), ValueError, "uniforms", "[0, 1)", "-0.1"),
     ("unknown first state", lambda: tasks.sample_paths(P, [3], [[0.5]]), ValueError, "first", "0 to 2", "3"),
     ("float first state", lambda: tasks.sample_paths(P, [0.0], [[0.5]]), TypeError, "first", "integer", "float64"),
+    ("columns that sum to 1", lambda: tasks.sample_paths([[0.5, 1], [0.5, 0]], [0], [[0.5]]),
+     ValueError, "transition", "sum to 1"),
+    ("rewards of other contexts", lambda: tasks.empirical_models([[0, 1, 0]], [1.0, 2.0], 2),
+     ValueError, "rewards", "(1, 2)", "(2,)"),
+    ("rewards turned", lambda: tasks.empirical_models([[0, 1]] * 3, [[1.0, 2.0, 3.0]], 2),
+     ValueError, "rewards", "(3, 1)"),
+    ("state number 2 of 2", lambda: tasks.empirical_models([0, 2], [1.0], 2), ValueError, "states", "0 to 1"),
+    ("no position", lambda: BATCH.process(slice(2), 0.9), TypeError, "index", "from -4 to 3", "slice"),
+    ("True as position", lambda: BATCH.process(True, 0.9), TypeError, "index", "from -4 to 3", "True"),
+    ("task 4 of 4", lambda: BATCH.process(4, 0.9), ValueError, "index", "from -4 to 3", "4"),
+    ("two positions", lambda: CONTEXTS.trajectory((0, 1)), ValueError, "index", "1 integers", "(0, 1)"),
+    ("no shape", lambda: BATCH.reshape(4), TypeError, "shape", "tuple", "4"),
+    ("another size", lambda: BATCH.reshape((3,)), ValueError, "shape", "(4,)", "(3,)"),
+    ("a part of the contexts", lambda: CONTEXTS.reshape((2,)), ValueError, "shape", "(4,)", "(2,)"),
+    ("an open side", lambda: CONTEXTS.reshape((-1,)), ValueError, "shape", "at least 1", "-1"),
+    # ---- numbers that overflow
+    ("scores of infinity", lambda: td.weighted_softmax_td([[2e160]] * 3, [1, 1], 0.9, 2), ValueError, "features"),
+    ("scores of minus infinity", lambda: td.weighted_softmax_td([[2e160], [2e160], [-2e160]], [1, 1], 0.9, 2),
+     ValueError, "features", "overflows"),
+    ("large score matrix", lambda: td.state_kernel(CLOSED, np.eye(2) * 1e10, td.bilinear_score(-np.eye(2) * 1e300)),
+     ValueError, "features", "overflows"),
+    ("features beyond float64", lambda: gaussian(30, 2, np.random.default_rng(0), 1.5e308),
+     ValueError, "scale", "1.5e+308"),
+    ("tasks beyond float64", lambda: tasks.draw(9, 3, 2, np.random.default_rng(0), feature_scale=1e308),
+     ValueError, "features", "finite"),
+    ("rewards beyond float64", lambda: large_rewards().constant_value(0.9),
+     ValueError, "rewards", "overflows", "1.7e+308"),
+    ("rewards beyond float64", lambda: large_rewards().empirical(), ValueError, "rewards", "overflows"),
+    ("rewards beyond float64", lambda: large_rewards().certainty_equivalence(0.9), ValueError, "rewards", "overflows"),
+    ("values beyond float64", lambda: tasks.Tasks(P, [1.7e308] * 3, X[:3]).value(0.9),
+     ValueError, "reward", "overflows"),
+    ("initial beyond float32", lambda: build_prompt(np.ones((2, 1), "f4"), np.ones(1, "f4"), [1e300, 0], 0.9),
+     ValueError, "initial", "float32"),
+    ("offset beyond float64", lambda: memory_offset([[1, 1], [0, 0], [1.7e308, 0], [0, -1.7e308]], 0.99),
+     ValueError, "Z", "overflows"),
+    ("parameters beyond float16", lambda: model(dtype=HALF, init_scale=1e5), ValueError, "init_scale", "float16"),
+    ("layers beyond float64", lambda: SoftmaxICTD.constructed(2, 40, 0.9, 1e9).values(Z), ValueError,
+     "Z0", "every layer", "diverges"),
+    ("no columns", lambda: shift_left(torch.ones(2, 0)), ValueError, "Y", "at least one column", "(2, 0)"),
+    ("check is a text", lambda: MODEL.values(Z, check="no"), TypeError, "check", "True or False", "'no'"),
 ]
 ROWS += [
     (f"{where} gamma={_checks.describe(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)

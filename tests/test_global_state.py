@@ -157,6 +157,7 @@ TORCH = {
     "device context": lambda: torch.device("meta"),
     "deterministic": lambda: _set(torch.use_deterministic_algorithms, True, False),
     "anomaly": _anomaly,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "matmul precision": lambda: _set(torch.set_float32_matmul_precision, "medium", "highest"),
 }
 PYTHON = {
@@ -188,7 +189,7 @@ def _reader_sees():
     """The settings that a reader could look at."""
     return {
         "error state": np.geterr(),
-        "print options": {name: str(value) for name, value in np.get_printoptions().items()},
+        "print options": np.get_printoptions(),
         "grad": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled(),
         "dtype": torch.get_default_dtype(),
@@ -198,8 +199,8 @@ def _reader_sees():
         "precision": torch.get_float32_matmul_precision(),
         "threads": torch.get_num_threads(),
         "filters": list(warnings.filters),
-        "rc": {name: str(value) for name, value in mpl.rcParams.items()},
-        "random": (random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()),
+        "rc": dict(mpl.rcParams),
+        "random": (random.getstate(), np.random.get_state()[1].tobytes(), torch.get_rng_state().numpy().tobytes()),
     }
 
 
@@ -484,6 +485,37 @@ def test_settings_change_nothing(call, setting):
         after = _reader_sees()
     assert plain(found) == expected
     assert after == before
+
+
+LAYERED = {
+    "layer": lambda Z, V, A: temporal_shift.TSMLayer(V, A, GAMMA)(Z),
+    "attention": attention.softmax_attention,
+    "model": lambda Z, V, A: model.FullICTD.from_matrices(V[None], A[None], 2, GAMMA)(Z),
+    "read-out": lambda Z, V, A: state_form.readout({"V": V[None], "A": A[None]}, _as(INPUTS, Z.dtype), GAMMA, 2),
+    "loss": lambda Z, V, A: neu.td_loss({"V": V[None], "A": A[None]}, _as(INPUTS, Z.dtype), GAMMA, 2),
+}
+
+
+def _as(given, dtype):
+    parts = vars(given).items()
+    return state_form.Inputs(**{name: part if name == "states" else part.to(dtype) for name, part in parts})
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_the_grad_mode_and_the_types_of_tensors_are_the_callers_right(name):
+    """What a layer does with tensors of the caller is decided by them, as for any layer of torch."""
+    matrices = V.clone().requires_grad_(), A.clone().requires_grad_()
+    inside = LAYERED[name](Z, *matrices)
+    assert inside.requires_grad and inside.dtype == torch.float64
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            outside = LAYERED[name](Z, *matrices)
+        assert not outside.requires_grad and torch.equal(outside, inside)
+    single = [tensor.detach().float() for tensor in (Z, *matrices)]
+    plain_single = LAYERED[name](*single)
+    assert plain_single.dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not torch.equal(LAYERED[name](*single).float(), plain_single)
 
 
 # --------------------------------------------------------------------------------------- the command line

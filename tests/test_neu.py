@@ -448,6 +448,10 @@ def one_set(lead=()):
     }
 
 
+def detached():
+    return {name: value.detach() for name, value in one_set().items()}
+
+
 def cut_of(batches, size=2, d=D, dtype=F64):
     return neu.draw_windows(batches, size, 4, S, d, np.random.default_rng(0), dtype)
 
@@ -468,6 +472,33 @@ MODEL = SoftmaxICTD.constructed(D, 2, 0.5)
         (lambda: neu.neu(BROKEN, cut_of(3)), ValueError, "model must have finite parameters; score_matrix"),
         (lambda: neu.neu("model", cut_of(3)), TypeError, "model must be a SoftmaxICTD or a FullICTD; got 'model'"),
         (lambda: neu.one_batch_neu(MODEL, cut_of(1)), ValueError, "windows must have leading dimensions"),
+        (lambda: neu.neu(SoftmaxICTD.constructed(D, 40, 0.9, 1e9), cut_of(3)), ValueError,
+         "model must have finite values and gradients on the windows in torch.float64; it overflows"),
+        (lambda: neu.updates(one_set(), cut_of(3)[0], 3, 0.5, 2), ValueError,
+         r"windows must have the leading dimensions \(3, 'T'\), one for the batches .*; got \(2,\)"),
+        (lambda: neu.updates(one_set(), cut_of(4)[0], 4, 0.5, 2), ValueError, "windows must have the leading dim"),
+        (lambda: neu.updates(one_set(), cut_of(3), 4, 0.5, 2), ValueError, "windows must have the leading dimensions"),
+        (lambda: neu.updates(one_set(), cut_of(3)[:1], 3, 0.5, 2), ValueError, "windows must have the leading dimen"),
+        (lambda: neu.updates(one_set((2,)), cut_of(3), 3, 0.5, 2), ValueError, r"windows must .*\(3, 1, 'T'\)"),
+        (lambda: neu.updates(one_set((2,)), cut_of(3)[None], 3, 0.5, 2), ValueError, "windows must have the leading"),
+        (lambda: neu.updates(one_set(), cut_of(3), 3.0, 0.5, 2), TypeError, "n_batches must be an integer"),
+        (lambda: neu.updates({}, cut_of(3), 3, 0.5, 2), ValueError, "parameters must be one of the combinations"),
+        (lambda: neu.expected_update([1], cut_of(1)[0], 0.5, 2), TypeError, "parameters must be of type dict"),
+        (lambda: neu.expected_update({"V": 1, "A": 2}, cut_of(1)[0], 0.5, 2), TypeError, "parameters must be floating"),
+        (lambda: neu.expected_update(detached(), cut_of(1)[0], 0.5, 2, differentiable=True), ValueError,
+         "parameters must require a gradient for an update with a graph"),
+        (lambda: neu.expected_update(one_set(), cut_of(1)[0], 0.5, 2, differentiable="no"), TypeError,
+         "differentiable must be True or False; got 'no'"),
+        (lambda: neu.Windows(cut_of(3).here, cut_of(3).there, torch.zeros(2, dtype=F64)), ValueError,
+         r"reward must have shape \(3, 2\); got shape \(2,\)"),
+        (lambda: neu.Windows(cut_of(3).here, cut_of(3)[:2].there, cut_of(3).reward), ValueError, "there.features must"),
+        (lambda: neu.Windows(cut_of(3).here, neu.limit_inputs(drawn()[0]), cut_of(3).reward), ValueError,
+         "there must hold contexts of finite length"),
+        (lambda: neu.squared_norm(torch.ones(4, 0)), ValueError, "updates must be a tensor"),
+        (lambda: neu.squared_norm(torch.ones(4, 2).long()), ValueError, "updates must be a tensor of floating-point"),
+        (lambda: neu.limit_inputs(drawn()[0][0]), ValueError, "batch must have at least one leading dimension"),
+        (lambda: neu.td_loss(one_set(), neu.limit_inputs(drawn()[0]), 0.5, 2), ValueError, "inputs must hold contexts"),
+        (lambda: neu.draw_windows(3, 2, 4, S, D, np.random.default_rng(0), np.float32), TypeError, "dtype must be"),
         (lambda: neu.squared_norm(torch.ones(2, 3)), ValueError, "updates must be a tensor .* with B >= 3"),
         (lambda: neu.squared_norm(np.ones((4, 3))), ValueError, "updates must be a tensor"),
         (lambda: neu.expected_update(one_set(), cut_of(1).here, 0.5, 2), TypeError, "windows must be of type Windows"),
@@ -515,3 +546,46 @@ def test_without_masks_the_gradient_grows_like_depth_and_the_error_still_wins():
         losses.append(float(neu.expected_update(parameters, windows, 0.5, depth).square().sum()))
     assert 1.8 < sizes[1] / sizes[0] < 2.5 and 1.8 < sizes[2] / sizes[1] < 2.5
     assert losses[1] < 1e-9 * losses[0] and losses[2] <= losses[1]
+
+
+def test_targets_of_another_shape_are_refused():
+    """A gather would read some numbers of larger targets, and broadcast those of fewer tasks."""
+    batch, contexts = drawn(4)
+    given, targets = inputs(batch, contexts), torch.from_numpy(batch.value(GAMMA))
+    neu.true_value_loss(one_set(), given, targets, GAMMA, 2)
+    for wrong in (
+        targets[None], targets[0], targets.T, targets[:1], targets[:-1], targets[:, :1], torch.cat([targets] * 2),
+        torch.cat([targets, targets], dim=1), targets.float(), targets.numpy(), targets * torch.nan,
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match="^targets must"):
+            neu.true_value_loss(one_set(), given, wrong, GAMMA, 2)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_updates_are_computed_in_any_grad_mode(mode):
+    """A gradient is the answer: it does not need the caller to record one, nor parameters that require it."""
+    model = random_model()
+    parameters, cut = parameters_of(model), cut_of(3)
+    expected = neu.expected_update(parameters, cut[0], GAMMA, LAYERS)
+    losses = neu.neu_loss(parameters, cut[0], cut[1], GAMMA, LAYERS)
+    assert losses.requires_grad and not expected.requires_grad
+    fixed = {name: value.detach() for name, value in parameters.items()}
+    assert torch.equal(neu.expected_update(fixed, cut[0], GAMMA, LAYERS), expected)
+    with mode():
+        inside = {name: value + 0 for name, value in parameters.items()}
+        again = cut_of(3)
+        assert torch.equal(neu.expected_update(inside, again[0], GAMMA, LAYERS), expected)
+        assert torch.equal(neu.neu_loss(inside, again[0], again[1], GAMMA, LAYERS), losses)
+        assert neu.neu(model, again) == neu.neu(model, cut)
+        assert not neu.td_query_loss(parameters, again[0], GAMMA, LAYERS).requires_grad  # the caller's right
+
+
+def test_a_set_that_overflows_has_a_loss_and_an_update_of_nan():
+    one = parameters_of(random_model())
+    parameters = {name: torch.stack([value, 1e300 * value]).detach() for name, value in one.items()}
+    batch, contexts = drawn()
+    given = inputs(batch, contexts)
+    loss = neu.td_loss(parameters, given, GAMMA, LAYERS)
+    update = neu.expected_update(parameters, cut_of(1), GAMMA, LAYERS)
+    assert torch.isfinite(loss[0]) and not torch.isfinite(loss[1])
+    assert torch.isfinite(update[0]).all() and not torch.isfinite(update[1]).any()

@@ -33,7 +33,7 @@ ALLOWED = {
     "temporal_shift": {"_checks", "_tensors", "prompt", "attention"},
     "model": {"_checks", "_forms", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
     "tasks": {"_checks", "mrp", "features"},
-    "state_form": {"attention", "_checks", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
+    "state_form": {"attention", "_checks", "_forms", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
     "neu": {"_checks", "_tensors", "tasks", "state_form"},
     "checkpoint": {"_checks"},
     "pretrain": {"_checks", "_forms", "tasks", "model", "state_form", "neu", "checkpoint"},

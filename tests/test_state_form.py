@@ -290,3 +290,133 @@ def test_contexts_of_other_tasks():
     with pytest.raises(TypeError, match="^batch must be of type Tasks"):
         inputs(contexts, contexts)
     assert state_form.leading_shape(parameters_of(("V", "A"), LAYERS)) == (K,)
+
+
+# ------------------------------------------------------------------- numbers and shapes that do not fit
+
+FIELDS = ("features", "log_counts", "transition", "mean_reward", "states", "rewards")
+
+
+def misshapen(tensor):
+    """The tensor with an axis too many, too few, exchanged, or of length 1."""
+    yield tensor[None]
+    yield tensor[0]
+    yield tensor.swapaxes(0, -1)
+    yield torch.cat([tensor, tensor])
+    for axis in range(tensor.ndim):
+        yield tensor.narrow(axis, 0, 1)
+        yield tensor.narrow(axis, 0, tensor.shape[axis] - 1)
+        yield tensor.unsqueeze(axis)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_inputs_of_another_shape_are_refused(field):
+    """None of them may be broadcast in silence; only the number of features is free."""
+    batch, contexts = instance()
+    good = vars(inputs(batch[0], contexts[0]))
+    for wrong in misshapen(good[field]):
+        if wrong.shape[:-1] == good[field].shape[:-1] and field == "features":
+            continue
+        with pytest.raises((ValueError, TypeError), match="must"):
+            state_form.Inputs(**(good | {field: wrong}))
+
+
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"features": None}, TypeError, "features must be a floating-point torch.Tensor; got None"),
+        ({"features": np.ones((4, S, D))}, TypeError, "features must be a floating-point torch.Tensor"),
+        ({"features": torch.full((4, S, D), np.nan, dtype=torch.float64)}, ValueError, "features must be finite"),
+        ({"features": torch.full((4, S, D), 1e160, dtype=torch.float64)}, ValueError,
+         "features must give finite results in torch.float64; .*inner products overflow"),
+        ({"features": torch.ones(4, S, D)}, TypeError, "log_counts must be of torch.float32"),
+        ({"features": torch.ones(4, S, D, device="meta")}, TypeError, "features must be a dense tensor"),
+        ({"log_counts": torch.full((4, S), np.inf, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
+        ({"log_counts": torch.full((4, S), -np.inf, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
+        ({"log_counts": torch.full((4, S), np.nan, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
+        ({"transition": -torch.ones(4, S, S, dtype=torch.float64)}, ValueError, "transition must have non-negative"),
+        ({"transition": torch.ones(4, S, S, dtype=torch.float64)}, ValueError, "transition must have non-negative"),
+        ({"rewards": None}, ValueError, "states and rewards must be given together"),
+        ({"rewards": torch.full((4, N), np.inf, dtype=torch.float64)}, ValueError, "rewards must be finite"),
+        ({"states": torch.full((4, N + 1), S)}, ValueError, "states must be from 0 to 5; got 6"),
+        ({"states": torch.zeros(4, N + 1)}, TypeError, "states must be a torch.Tensor of int64"),
+    ],
+)  # fmt: skip
+def test_inputs_are_checked(changes, kind, message):
+    batch, contexts = instance()
+    with pytest.raises(kind, match=f"^{message}"):
+        state_form.Inputs(**(vars(inputs(batch[0], contexts[0])) | changes))
+
+
+@pytest.mark.parametrize("dtype, scale", [(torch.float16, 256), (torch.float32, 2e19), (torch.float64, 2e160)])
+def test_features_whose_scores_overflow_are_refused(dtype, scale):
+    """For example 256 in float16, whose square is beyond 65504."""
+    batch, contexts = instance()
+    large = tasks.Tasks(batch.transition, batch.reward, np.sign(batch.features) * scale)
+    with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
+        inputs(large, contexts, dtype)
+    X = torch.tensor(large.features[0, 0], dtype=dtype)
+    with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
+        kernel(torch.eye(D, dtype=dtype), X, torch.zeros(S, dtype=dtype))
+    half = (X / scale * np.finfo(np.float16).max ** 0.25 if dtype == torch.float16 else X / scale).to(dtype)
+    M = kernel(torch.eye(D, dtype=dtype), half, torch.zeros(S, dtype=dtype))
+    assert torch.isfinite(M).all()
+    with pytest.raises(ValueError, match="^features must give finite results in .*scores overflow"):
+        kernel(torch.full((D, D), torch.finfo(dtype).max, dtype=dtype), half * 1.5, torch.zeros(S, dtype=dtype))
+
+
+def test_kernels_of_other_shapes_are_refused():
+    X, A, logs = torch.ones(4, S, D), torch.eye(D), torch.zeros(4, S)
+    for name, wrong in (
+        ("score_matrix", (A[:2], X, logs)),
+        ("score_matrix", (A.numpy(), X, logs)),
+        ("score_matrix", (A.double(), X, logs)),
+        ("log_counts", (A, X, logs[:, :1])),
+        ("log_counts", (A, X, logs[:, :-1])),
+        ("features", (A, X[0, 0], logs)),
+        ("score_matrix, features and log_counts", (A, X, logs[:3])),
+    ):
+        with pytest.raises((ValueError, TypeError), match=f"^{name} must"):
+            kernel(*wrong)
+    assert kernel(A, X, logs[0]).shape == (4, S, S)
+
+
+@pytest.mark.parametrize("names", [("value_weights", "score_matrix"), ("V", "A")])
+def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
+    """Finite parameters that are too large raise; ``finite=False`` gives NaN for their set alone."""
+    batch, contexts = instance()
+    parameters = {name: value.detach() for name, value in parameters_of(names, 1).items()}
+    given = inputs(batch, contexts)
+    good = readout(parameters, given, GAMMA, LAYERS)
+    for value in parameters.values():
+        value[0] *= 1e300
+    for function in (readout, state_values):
+        with pytest.raises(ValueError, match="^parameters must give finite values in torch.float64"):
+            function(parameters, given, GAMMA, LAYERS)
+    found = readout(parameters, given, GAMMA, LAYERS, finite=False)
+    assert not torch.isfinite(found[0]).all() and torch.equal(found[1], good[1])
+    for value in parameters.values():  # NaN is no surprise
+        value[0] = torch.nan
+    assert torch.isnan(readout(parameters, given, GAMMA, LAYERS)[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_matrix_form_computes_in_the_type_of_the_inputs(dtype):
+    batch, contexts = instance()
+    model = FullICTD.constructed(D, 2, GAMMA, 0.5, dtype=dtype)
+    given = inputs(batch, contexts, dtype)
+    found = readout(dict(model.named_parameters()), given, GAMMA, 2)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, model.values(given.prompts())[..., -1, :])
+
+
+def test_limits_have_no_columns():
+    from ictd import neu
+
+    batch, _ = instance()
+    parameters = {name: value for name, value in GOOD.items() if name in ("value_weights", "score_matrix")}
+    limit = neu.limit_inputs(batch)
+    for call in (limit.prompts, lambda: readout(parameters, limit, GAMMA, LAYERS)):
+        with pytest.raises(ValueError, match="^inputs must hold contexts of finite length"):
+            call()
+    assert limit[1:].states is None and len(limit[1:].features) == K - 1
