@@ -10,8 +10,8 @@ import numpy as np
 from ictd import _checks
 
 
-# Wrappers of Gymnasium that change neither states nor actions, rewards or ends of episodes. A time limit is noticed when
-# it cuts an episode off.
+# Wrappers of Gymnasium that change neither states nor actions, rewards or ends of episodes. A time limit is noticed
+# when it cuts an episode off.
 HARMLESS = {
     "Autoreset",
     "HumanRendering",
@@ -90,8 +90,8 @@ def check_ends(model, start, policy):
                     waiting.append(next_state)
     if going & ended:
         raise ValueError(
-            f"env must have states of which each either ends an episode or does not; state {min(going & ended)} ends one "
-            f"when some transitions enter it, but is also one in which an episode starts or goes on"
+            f"env must have states of which each either ends an episode or does not; state {min(going & ended)} ends "
+            f"one when some transitions enter it, but is also one in which an episode starts or goes on"
         )
 
 
@@ -123,8 +123,8 @@ def step(env, model, state, action):
         )
     if not any(outcome[1:] == (next_state, reward, terminated) for outcome in model[state][action]):
         raise ValueError(
-            f"env must behave as its table P says; action {action} in state {state} led to state {next_state} with reward "
-            f"{reward:g}{' and the end of the episode' if terminated else ''}, which P[{state}][{action}] does not hold"
+            f"env must behave as its table P says; action {action} in state {state} led to state {next_state} with "
+            f"reward {reward:g}{' and the end of the episode' if terminated else ''}, which is not in P[{state}][{action}]"
         )
     return next_state, reward, terminated
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ictd import _checks, features, mrp, td
+from ictd._settings import numpy_defaults
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,7 @@ class Instance:
         return replace(self, trajectory=longer)
 
 
+@numpy_defaults()
 def random_instance(rng):
     """Draw an `Instance`.
 
@@ -114,6 +116,7 @@ def random_instances(rng, count):
         yield random_instance(rng)
 
 
+@numpy_defaults()
 def relative_error(found, expected):
     """Largest difference, relative to max(1, largest expected value); of several rows, the largest over the rows.
 

@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks, tasks, td
+from ictd._settings import numpy_defaults
 from ictd.mrp import MRP, Trajectory, solve_bellman
 
 
+@numpy_defaults()
 def population_kernel(mrp, X, A=None):
     """The kernel of an infinite context: ``M[s, u] = mu(u) exp g(s, u) / sum_w mu(w) exp g(s, w)``.
 
@@ -39,6 +41,7 @@ def population_kernel(mrp, X, A=None):
     return td.softmax_kernel(X, X, _score(A), mrp.stationary())
 
 
+@numpy_defaults()
 def empirical_kernel(trajectory, X, A=None):
     """The kernel of a context: as `population_kernel`, with the visit counts c(u) in place of mu(u).
 
@@ -111,6 +114,7 @@ def _diagonal(M, visited):
     return M.diagonal() if visited is None else M.diagonal()[_mask(visited, len(M))]
 
 
+@numpy_defaults()
 def iteration_matrix(M, transition, gamma, step_size=1.0):
     """The matrix that one step multiplies the error with: ``J = I - alpha M (I - gamma P)``.
 
@@ -139,6 +143,7 @@ def iteration_matrix(M, transition, gamma, step_size=1.0):
     return identity - step_size * M @ (identity - gamma * transition)
 
 
+@numpy_defaults()
 def spectral_radius(J):
     """The largest modulus of an eigenvalue: from almost every start, the mean factor per step in the long run.
 
@@ -156,6 +161,7 @@ def spectral_radius(J):
 # ---------------------------------------------------------------------------------- norm and its bound
 
 
+@numpy_defaults()
 def infinity_norm(J):
     """The largest row sum of absolute values: no error grows by more than this factor in one step.
 
@@ -170,6 +176,7 @@ def infinity_norm(J):
     return float(np.abs(_square("J", J)).sum(axis=1).max())
 
 
+@numpy_defaults()
 def norm_bound(M, gamma, step_size=1.0, visited=None):
     """A bound on the infinity norm of J that needs the diagonal of the kernel only, whatever P is.
 
@@ -218,6 +225,7 @@ def norm_bound(M, gamma, step_size=1.0, visited=None):
 # ------------------------------------------------------------------------- a weaker sufficient condition
 
 
+@numpy_defaults()
 def reversing_distribution(M):
     """The distribution nu with ``nu(s) M[s, u] = nu(u) M[u, s]``: the weights nu(s) ~ mu(s) Z(s).
 
@@ -268,6 +276,7 @@ def reversing_distribution(M):
     return nu
 
 
+@numpy_defaults()
 def reweighted_norm(M, transition, gamma):
     """``gamma ||P||_nu``, the norm of gamma P in L2(nu): below 1 it proves that the iteration converges (ours).
 
@@ -302,6 +311,7 @@ def reweighted_norm(M, transition, gamma):
     return gamma * float(np.linalg.norm(root[:, None] * transition / root, 2))
 
 
+@numpy_defaults()
 def reweighting_ratio(M, transition, gamma):
     """``max_u gamma^2 (nu P)(u) / nu(u)``, a bound on the square of `reweighted_norm` without singular values (ours).
 
@@ -334,6 +344,7 @@ def _reweighted(M, transition, gamma):
     return nu, _checks.stochastic("transition", transition), _checks.discount(gamma)
 
 
+@numpy_defaults()
 def balanced_kernel(weights, X, A=None):
     """Attention with a constant normaliser (ours): the kernel whose reversing distribution is ``weights``.
 
@@ -415,6 +426,7 @@ class ErrorCurves(_checks.ReadOnly):
         _checks.freeze(self, **vars(self))
 
 
+@numpy_defaults()
 def error_curves(mrp, X, lengths, n_trajectories, n_layers, rng, A=None, step_size=1.0):
     """Draw trajectories of several lengths and follow weighted softmax TD from v_0 = 0 over the layers.
 
@@ -510,6 +522,7 @@ class Interval(NamedTuple):
     high: float
 
 
+@numpy_defaults()
 def fitted_rate(errors, window, rng, n_resamples=2000):
     """The factor per layer by which errors shrink, from the late layers.
 
@@ -539,6 +552,7 @@ def fitted_rate(errors, window, rng, n_resamples=2000):
     return Interval(*np.exp(logs).tolist())
 
 
+@numpy_defaults()
 def fitted_slope(lengths, floors, rng, n_resamples=2000):
     """The exponent with which the mean floor falls with the context length: -1/2 in Theorem 2.
 

@@ -80,8 +80,8 @@ class _Stack(nn.Module):
                 Z = dual_head_step(Z, V[index], A[index], self.gamma, *target)
             if not torch.isfinite(Z).all():
                 raise ValueError(
-                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or infinity: "
-                    f"features are too large for scores in this type, or the iteration diverges"
+                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or "
+                    f"infinity: features are too large for scores in this type, or the iteration diverges"
                 )
             yield Z
 

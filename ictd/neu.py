@@ -450,8 +450,8 @@ def updates(parameters, windows, n_batches, gamma, n_layers, form="tsm"):
     lead, found = leading_shape(parameters), tuple(windows.reward.shape[:-1])
     if len(found) != 1 + len(lead) or found[0] != n_batches or any(w not in (1, p) for w, p in zip(found[1:], lead)):
         raise ValueError(
-            f"windows must have the leading dimensions {(n_batches, *[1] * len(lead), 'T')}, one for the batches before "
-            f"those of the parameters; got {tuple(windows.reward.shape)}"
+            f"windows must have the leading dimensions {(n_batches, *[1] * len(lead), 'T')}, one for the batches "
+            f"before those of the parameters; got {tuple(windows.reward.shape)}"
         )
     if not is_masked(parameters):  # prompt matrices of all batches at once would take gigabytes
         batches = (windows[index] for index in range(n_batches))

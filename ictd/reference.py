@@ -18,6 +18,7 @@ def weighted_softmax_td_loops(x, rewards, gamma, n_steps, step_size=1.0, score=N
         Discount in [0, 1).
     n_steps : int
     step_size : float
+        Small enough: where the iteration overflows, Python raises its own errors.
     score : callable, optional
         g(query features, source features) -> float for one pair; default: the inner product.
     initial : sequence of n+1 floats, optional
@@ -32,6 +33,8 @@ def weighted_softmax_td_loops(x, rewards, gamma, n_steps, step_size=1.0, score=N
         def score(query, source):
             return sum(a * b for a, b in zip(query, source))
 
+    # The numbers of Python: those of NumPy would heed its error settings.
+    x, rewards = [tuple(map(float, features)) for features in x], [float(reward) for reward in rewards]
     n = len(rewards)
     values = [0.0] * (n + 1) if initial is None else [float(value) for value in initial]
     history = [values]

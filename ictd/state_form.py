@@ -41,7 +41,7 @@ class Inputs:
     log_counts : Tensor, shape (..., T, S)
         Logarithm of the visit counts; -inf for states that were never a source.
     transition : Tensor, shape (..., T, S, S)
-        Relative frequencies; rows of 0 for states that were never a source.
+        Relative frequencies; rows sum to at most 1, those of states that were never a source to 0.
     mean_reward : Tensor, shape (..., T, S)
     states : Tensor of int64, shape (..., T, n+1), or None for contexts of infinite length
     rewards : Tensor, shape (..., T, n), or None
@@ -71,10 +71,11 @@ class Inputs:
             raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
         sums = self.transition.sum(dim=-1)
         rounding = 1e-6 + S * torch.finfo(sums.dtype).eps
-        stochastic = (self.transition >= 0).all() and ((sums - 1).abs().minimum(sums.abs()) <= rounding).all()
-        if not (stochastic and ((sums > 0.5) == (self.log_counts > -torch.inf)).all()):
+        never = self.log_counts == -torch.inf
+        if (self.transition < 0).any() or (sums > 1 + rounding).any() or (sums[never] != 0).any():
             raise ValueError(
-                "transition must have non-negative rows that sum to 1, or to 0 where log_counts is -inf; got others"
+                "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; "
+                "got others"
             )
         if (self.states is None) != (self.rewards is None):
             raise ValueError("states and rewards must be given together; one of them is None")

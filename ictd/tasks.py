@@ -47,8 +47,7 @@ class Tasks(_checks.ReadOnly):
                 f"transition must have the leading dimensions of reward and features; "
                 f"got shapes {transition.shape}, {reward.shape} and {features.shape}"
             )
-        if (transition < 0).any() or np.abs(transition.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
-            raise ValueError("transition must have non-negative rows that sum to 1; got some that do not")
+        _check_stochastic(transition)
         _checks.freeze(self, transition=transition, reward=reward, features=features)
 
     @property
@@ -205,6 +204,11 @@ class Contexts(_checks.ReadOnly):
         return mrp.solve_bellman(transition + absorbing, reward, gamma)
 
 
+def _check_stochastic(transition):
+    if (transition < 0).any() or np.abs(transition.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
+        raise ValueError("transition must have non-negative rows that sum to 1; got some that do not")
+
+
 def _generators(rngs, shape):
     """One generator for each entry of the first dimension."""
     if not isinstance(rngs, (list, tuple)):
@@ -238,7 +242,7 @@ def sample_paths(transition, first, uniforms):
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, states or uniforms out of range, NaN. Whether rows sum to 1 is not checked.
+        Shapes that do not fit, rows that are no distribution, states or uniforms out of range, NaN.
     """
     transition = _checks.array("transition", transition, (..., "S", "S"))
     first = _checks.indices("first", first, "an array of integer state indices")
@@ -250,6 +254,7 @@ def sample_paths(transition, first, uniforms):
             f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of first, "
             f"{first.shape}; got shape {transition.shape}"
         )
+    _check_stochastic(transition)
     if uniforms.shape[:-1] != first.shape:
         raise ValueError(f"uniforms must have shape {(*first.shape, 'n')} to fit first; got shape {uniforms.shape}")
     if first.min() < 0 or first.max() >= n_states:
@@ -273,7 +278,7 @@ def sample_paths(transition, first, uniforms):
 
 @numpy_defaults()
 def empirical_models(states, rewards, n_states):
-    """Empirical models of many contexts at once, without checks of the input; `td.empirical_model` treats one.
+    """Empirical models of many contexts at once; `td.empirical_model` treats one.
 
     Parameters
     ----------
@@ -289,8 +294,14 @@ def empirical_models(states, rewards, n_states):
         Relative frequencies; rows of states that were never a source are 0.
     reward : ndarray, shape (..., S)
         Mean reward for leaving a state; 0 for states that were never a source.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Contexts`.
     """
-    states, rewards = np.asarray(states), np.asarray(rewards)
+    contexts = Contexts(states, rewards, n_states)
+    states, rewards, n_states = contexts.states, contexts.rewards, contexts.n_states
     shape = states.shape[:-1]
     m = int(np.prod(shape))
     source = states[..., :-1].reshape(m, -1) + n_states * np.arange(m)[:, None]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks
+from ictd._settings import numpy_defaults
 from ictd.mrp import Trajectory, solve_bellman
 
 # The successor of a transition that leads to the end.
@@ -28,10 +29,18 @@ def inner_product_score(scale=1.0):
     """
     scale = _checks.real("scale", scale, low=0)
 
+    @numpy_defaults()
     def score(queries, sources):
-        return scale * (np.asarray(queries) @ np.asarray(sources).T)
+        return _finite_scores(scale * (np.asarray(queries) @ np.asarray(sources).T))
 
     return score
+
+
+def _finite_scores(scores):
+    """Refuse scores that overflow: -inf would stand for a weight of 0 that was set so."""
+    if not np.isfinite(scores).all():
+        raise ValueError("features must be smaller: a score overflows")
+    return scores
 
 
 def bilinear_score(A):
@@ -48,13 +57,14 @@ def bilinear_score(A):
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"A must be square, of shape (d, d); got shape {A.shape}")
 
+    @numpy_defaults()
     def score(queries, sources):
         queries, sources = np.asarray(queries), np.asarray(sources)
         if queries.shape[-1] != A.shape[0]:
             raise ValueError(
                 f"A must have shape (d, d) for features of dimension d = {queries.shape[-1]}; got shape {A.shape}"
             )
-        return queries @ A.T @ sources.T
+        return _finite_scores(queries @ A.T @ sources.T)
 
     return score
 
@@ -73,6 +83,7 @@ def tabular_score():
 # -------------------------------------------------------------------------------------------- kernels
 
 
+@numpy_defaults()
 def softmax_kernel(queries, sources, score=None, counts=None):
     """Normalised weights of each source for each query.
 
@@ -104,14 +115,12 @@ def softmax_kernel(queries, sources, score=None, counts=None):
         counts = _checks.array("counts", counts, (len(sources),))
         if (counts < 0).any() or not counts.any():
             raise ValueError(f"counts must be non-negative and not all 0; got {counts.tolist()}")
-        with np.errstate(divide="ignore"):
-            scores = scores + np.log(counts)
+        scores = scores + np.log(counts)
     # Subtracting the row's largest score keeps exp below 1; a row of -inf is left at weight 0.
     top = scores.max(axis=1, keepdims=True)
-    with np.errstate(over="ignore", under="ignore"):  # a difference of -inf and a weight of 0 are right here
-        weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
-        total = weights.sum(axis=1, keepdims=True)
-        return weights / np.where(total > 0, total, 1)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
 
 
 def _scores(score, queries, sources):
@@ -141,6 +150,7 @@ def _scores(score, queries, sources):
 # -------------------------------------------------------------------------------------- position form
 
 
+@numpy_defaults()
 def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, initial=None):
     """Weighted softmax TD on the positions of one trajectory.
 
@@ -252,6 +262,7 @@ class EmpiricalModel(_checks.ReadOnly):
         _checks.freeze(self, counts=counts.astype(np.int64), transition=transition, reward=reward, visited=visited)
 
 
+@numpy_defaults()
 def empirical_model(trajectory, n_states):
     """Count the transitions of a trajectory.
 
@@ -327,6 +338,7 @@ def model_of_transitions(sources, rewards, successors, n_states):
     return EmpiricalModel(counts, pairs / at_least_one[:, None], reward, visited)
 
 
+@numpy_defaults()
 def certainty_equivalence(model, gamma, boundary=None):
     """Value of the empirical model: v_CE = (I - gamma P_hat)^{-1} r_hat on the states that were a source.
 
@@ -426,6 +438,7 @@ def bellman_steps(model, kernel, gamma, step_sizes, values):
         yield values
 
 
+@numpy_defaults()
 def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, score=None, initial=None):
     """Weighted softmax TD on states: a kernel-preconditioned Bellman step of the empirical model.
 

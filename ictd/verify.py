@@ -11,6 +11,7 @@ from typing import Callable
 import numpy as np
 
 from ictd import _checks, convergence, features, mrp, prompt, reference, td
+from ictd._settings import numpy_defaults, torch_defaults
 from ictd.claims import random_instance, relative_error
 
 TOLERANCE = 1e-10
@@ -426,12 +427,14 @@ def run(n_instances=50, seed=0):
     n_instances = _checks.integer("n_instances", n_instances, low=1)
     seed = _checks.integer("seed", seed, low=0)
     with_torch = has_torch()
+    defaults = torch_defaults if with_torch else numpy_defaults
     results = []
     for claim in CLAIMS:
         if claim.needs_torch and not with_torch:
             results.append(Result(claim, 0, np.nan, "skipped"))
             continue
-        errors = [claim.check(random_instance(np.random.default_rng([seed, i]))) for i in range(n_instances)]
+        with defaults():
+            errors = [claim.check(random_instance(np.random.default_rng([seed, i]))) for i in range(n_instances)]
         error = float(np.max(errors))  # NaN, if any claim gave one
         results.append(Result(claim, n_instances, error, "ok" if error <= TOLERANCE else "FAIL"))
     return results

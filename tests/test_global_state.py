@@ -7,10 +7,11 @@ losses, which compute with tensors of the caller, are called on tensors made out
 import contextlib
 import dataclasses
 import decimal
-import io
+import functools
 import locale
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ mpl = pytest.importorskip("matplotlib")
 pytest.importorskip("ipywidgets")
 
 import matplotlib.style  # noqa: E402
+
+import ictd  # noqa: E402
 
 from ictd import (  # noqa: E402
     attention,
@@ -217,6 +220,7 @@ EMPIRICAL = td.empirical_model(WALK, 5)
 KERNEL = convergence.population_kernel(PROCESS, X)
 Z0 = prompt.build_prompt(x, R)
 Z = torch.from_numpy(Z0)
+TINY = Z0 * 1e-308
 V, A = attention.constructed_parameters(3)
 BATCH = tasks.draw(4, 5, 3, rng())
 CONTEXTS = BATCH.sample(12, rng())
@@ -253,15 +257,13 @@ def pretrained(**changes):
 
 
 def in_folder(work):
-    """What ``work(folder)`` returns, and the bytes of the files that it leaves, without times and versions."""
+    """What ``work(folder)`` returns."""
     with tempfile.TemporaryDirectory() as folder:
-        result = work(Path(folder))
-        names = sorted(path for path in Path(folder).rglob("*.svg"))
-        return result, [(path.name, path.read_bytes()) for path in names]
+        return work(Path(folder))
 
 
 def saved_run(folder):
-    run = runs.run(folder / "run", CONFIG, [3, 5], draw=figures.of_run)
+    run = runs.run(folder / "run", CONFIG, [3, 5])
     again = runs.read(folder / "run")
     table = again.table()
     net = pretrain.pretrain(CONFIG, [3, 5], checkpoint_path=folder / "run" / runs.CHECKPOINT).model(5)
@@ -272,9 +274,14 @@ def swept(folder):
     points = sweep.grid({"gamma": [0.5, 0.7], **{"n_steps": [2], "n_layers": [2], "n_states": [4], "dim": [2],
                          "n_transitions": [6], "batch_size": [3], "n_held_out": [4], "neu_batches": [3],
                          "neu_batch_size": [2]}})  # fmt: skip
-    rows = sweep.sweep(folder / "s", points, [1], draw_overview=figures.of_sweep)
-    figures.draw(folder / "s", overwrite=True)
+    rows = sweep.sweep(folder / "s", points, [1])
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+@functools.cache
+def finished():
+    """A run and the rows of a sweep, both from files."""
+    return in_folder(lambda folder: runs.run(folder / "run", CONFIG, [3, 5])), in_folder(swept)
 
 
 def stored(folder):
@@ -307,7 +314,8 @@ def explored():
         ax.text(0, 0, "a note")
         return fig, f"score scale {beta}."
 
-    made = widgets.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt="Two bars, one for each state.")
+    alt = "Two bars, one for each state."
+    made = widgets.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt=alt)
     return made.fallback.html, [child.value for child in made.children[1].children]
 
 
@@ -330,7 +338,7 @@ CALLS = {
     "mrp.boyan_chain": lambda: mrp.boyan_chain(6, 0.9, rng()),
     "mrp.sample": lambda: PROCESS.sample(30, rng()),
     "features": lambda: [features.one_hot(3, 2), features.gaussian(4, 2, rng(), 1e-310), features.triangular(13, 4)],
-    "prompt": lambda: [prompt.build_prompt(x, R, x[:, 0], GAMMA), prompt.memory_offset(Z0 * 1e-308, GAMMA)],
+    "prompt": lambda: [prompt.build_prompt(x, R, x[:, 0], GAMMA), prompt.memory_offset(TINY, GAMMA)],
     "prompt.check_memory": lambda: prompt.check_memory(Z0, GAMMA),
     "tasks": lambda: [tasks.draw(2, 4, 2, rng(), f, feature_scale=1e-200) for f in tasks.FAMILIES],
     "tasks.Tasks": lambda: [BATCH.value(GAMMA), BATCH.stationary(), BATCH.sample(5, rng(), 0.1)],
@@ -405,7 +413,7 @@ CALLS = {
         neu.draw_windows(4, 3, 8, 5, 3, rng())[1], GAMMA, LAYERS,
     ),  # fmt: skip
     "neu limit": lambda: neu.limit_update(MASKED, neu.limit_inputs(BATCH), GAMMA, LAYERS),
-    "neu estimates": lambda: [neu.neu(MODEL, WINDOWS), neu.one_batch_neu(MODEL, WINDOWS), repr(neu.neu(MODEL, WINDOWS))],
+    "neu estimates": lambda: [neu.neu(MODEL, WINDOWS), neu.one_batch_neu(MODEL, WINDOWS)],
     "neu.Estimate": lambda: repr(neu.squared_norm(neu.updates(MASKED, WINDOWS, 4, GAMMA, LAYERS)[:, None])),
     # training and its files
     "pretrain": pretrained,
@@ -415,15 +423,17 @@ CALLS = {
     "pretrain.value_error": lambda: pretrain.value_error(BATCH.value(0.5) + 1e-200, BATCH, 0.5),
     "checkpoint": lambda: in_folder(stored),
     "runs": lambda: in_folder(saved_run),
-    "sweep and figures": lambda: in_folder(swept),
+    "sweep": lambda: in_folder(swept),
+    "figures": lambda: [plots.svg(draw(finished()[0])[0]) for draw in (figures.neu, figures.score_matrix)],
+    "figures.of_sweep": lambda: figures.of_sweep(finished()[1]),
     # figures
     "plots.line": lambda: drawing(curves),
     "plots.bars": lambda: drawing(lambda ax: plots.bars(ax, {"a": [1, 1e-300], "b": [0.5, np.nan]}, ["s", "\u72b6"])),
     "plots.matrix": lambda: drawing(lambda ax: plots.matrix(ax, [[0.5, 1e-300], [np.nan, -2]], rows="r", columns="c")),
     "plots.chain": lambda: drawing(lambda ax: plots.chain(ax, PROCESS.transition, layout="line")),
-    "plots.show": lambda: [
-        panel.html for panel in [plots.show(plots.new(rows=2, sharex=True)[0], caption="One $x$.", alt="Two empty axes, nothing else.")]
-    ],
+    "plots.show": lambda: plots.show(
+        plots.new(rows=2, sharex=True)[0], caption="One $x$.", alt="Two empty axes, nothing else."
+    ),
     "widgets.explorer": explored,
 }  # fmt: skip
 
@@ -432,7 +442,7 @@ def plain(result):
     """A result as text and bytes, so that equality means equality of all bits."""
     if isinstance(result, torch.Tensor):
         result = result.detach().cpu()
-        return "tensor", str(result.dtype), tuple(result.shape), result.view(torch.uint8).numpy().tobytes()
+        return "tensor", str(result.dtype), tuple(result.shape), result.contiguous().numpy().tobytes()
     if isinstance(result, np.ndarray):
         return "array", result.dtype.str, result.shape, result.tobytes()
     if isinstance(result, (float, np.floating)):
@@ -457,8 +467,9 @@ def undisturbed(name):
 
 
 def _concerns(call, setting):
-    """Calls without a figure are not tried with every style of matplotlib."""
-    return setting not in FIGURES or any(word in call for word in ("plots", "widgets", "runs", "figures"))
+    """Settings of matplotlib matter for figures only, those of torch for all but figures."""
+    draws = call.startswith(("plots", "widgets", "figures"))
+    return setting not in (TORCH if draws else FIGURES)
 
 
 PAIRS = [(call, setting) for call in CALLS for setting in SETTINGS if _concerns(call, setting)]
@@ -473,3 +484,78 @@ def test_settings_change_nothing(call, setting):
         after = _reader_sees()
     assert plain(found) == expected
     assert after == before
+
+
+# --------------------------------------------------------------------------------------- the command line
+
+RC_FILE = """\
+text.usetex: True
+font.size: 8
+font.family: serif
+text.color: white
+axes.labelcolor: white
+figure.facecolor: black
+savefig.bbox: tight
+svg.fonttype: path
+svg.hashsalt: mine
+axes.formatter.use_locale: True
+"""
+TRIP = "state,reward\ncafé,-1\nbus,0\nwork,5\ncafé,-2\n状,3\nbus,1\nwork,4\ncafé,\n"
+PRETRAIN = "pretrain --out run --states 3 --dim 2 --layers 2 --context 6 --steps 4 --seeds 2".split()
+ENVIRONMENTS = {
+    "plain": {},
+    "optimised": {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "1"},
+    "C locale": {"LC_ALL": "C", "LANG": "C"},
+    "POSIX, other hashes": {"LC_ALL": "POSIX", "PYTHONHASHSEED": "4711"},
+    "matplotlibrc": {"MPLBACKEND": "svg"},
+    "debug": {"PYTHONDEVMODE": "1", "PYTHONUNBUFFERED": "1"},
+}
+
+
+def command(folder, environment, *arguments):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "MPL", "PYTHON"))}
+    clean |= {"PYTHONPATH": str(Path(ictd.__file__).parents[1])} | environment
+    words = [sys.executable, "-m", "ictd", *arguments]
+    done = subprocess.run(words, cwd=folder, env=clean, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, trained by the command."""
+    folder = tmp_path_factory.mktemp("trained")
+    command(folder, {}, *PRETRAIN)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory, trained):
+    """What a command prints and writes, for an environment."""
+
+    @functools.cache
+    def work(name):
+        folder = tmp_path_factory.mktemp("work")
+        (folder / "trip.csv").write_text(TRIP, encoding="utf-8")
+        if name == "matplotlibrc":
+            (folder / "matplotlibrc").write_text(RC_FILE)
+        shutil.copytree(trained, folder / "run")
+        for path in (folder / "run").glob("*.svg"):
+            path.unlink()
+        commands = ("evaluate trip.csv", "figures run")
+        printed = [command(folder, ENVIRONMENTS[name], *words.split()) for words in commands]
+        written = {path.name: path.read_bytes() for path in [*folder.glob("*.csv"), *folder.glob("run/*.svg")]}
+        assert len(written) == 7
+        return printed, written
+
+    return work
+
+
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "plain"])
+def test_the_environment_changes_no_output_of_a_command(commanded, name):
+    assert commanded(name) == commanded("plain")
+
+
+def test_the_environment_changes_no_training(trained, tmp_path):
+    command(tmp_path, {"LC_ALL": "C", "PYTHONHASHSEED": "1", "PYTHONDEVMODE": "1"}, *PRETRAIN)
+    assert plain(runs.read(tmp_path / "run").history) == plain(runs.read(trained).history)

@@ -543,7 +543,8 @@ def test_a_patched_step_is_refused():
 def test_gymnasium_wrappers_that_only_watch_are_accepted(wrap):
     env = wrap(pytest.importorskip("gymnasium"), make("FrozenLake-v1"))
     plain = make("FrozenLake-v1")
-    assert (from_gymnasium(env, LAKE_POLICY, 0.9).transition == from_gymnasium(plain, LAKE_POLICY, 0.9).transition).all()
+    one, other = (from_gymnasium(e, LAKE_POLICY, 0.9) for e in (env, plain))
+    assert (one.transition == other.transition).all() and (one.reward == other.reward).all()
     walks = [rollout_gymnasium(e, LAKE_POLICY, 200, np.random.default_rng(1)) for e in (env, plain)]
     assert (walks[0].states == walks[1].states).all() and (walks[0].rewards == walks[1].rewards).all()
 
@@ -575,11 +576,14 @@ class Played(Tabular):
 @pytest.mark.parametrize(
     "changes, kind, message",
     [
-        ({"plays": lambda: (0, 5.0, True, False, {})}, ValueError, "as its table P says; action 0 in state 0 led to state 0"),
+        ({"plays": lambda: (0, 5.0, True, False, {})}, ValueError,
+         "as its table P says; action 0 in state 0 led to state 0"),
         ({"plays": lambda: (1, 4.0, True, False, {})}, ValueError, "as its table P says.*reward 4"),
         ({"plays": lambda: (1, 5.0, False, False, {})}, ValueError, "as its table P says"),
-        ({"plays": lambda: (2, 5.0, True, False, {})}, ValueError, "observation of step must be an integer from 0 to 1; got 2"),
-        ({"plays": lambda: (1.0, 5.0, True, False, {})}, TypeError, "observation of step must be an integer from 0 to 1; got 1.0"),
+        ({"plays": lambda: (2, 5.0, True, False, {})}, ValueError,
+         "observation of step must be an integer from 0 to 1; got 2"),
+        ({"plays": lambda: (1.0, 5.0, True, False, {})}, TypeError,
+         "observation of step must be an integer from 0 to 1; got 1.0"),
         ({"plays": lambda: (np.ones(2), 5.0, True, False, {})}, TypeError, "observation of step.*ndarray of shape"),
         ({"plays": lambda: ("1", 5.0, True, False, {})}, TypeError, "observation of step.*got '1'"),
         ({"plays": lambda: (1, None, True, False, {})}, TypeError, "reward of step must be a number"),

@@ -86,7 +86,7 @@ class HeldOut:
         config = self.config
         constructed = SoftmaxICTD.constructed(config.dim, config.n_layers, config.gamma, dtype=number_type(config))
         parameters = {name: value.detach() for name, value in constructed.named_parameters()}
-        values = state_values(parameters, self.inputs, config.gamma, config.n_layers).double().numpy()
+        values = state_values(parameters, self.inputs, config.gamma, config.n_layers, finite=False).double().numpy()
         return {
             "value_error_constant": float(self.error(self.contexts.constant_value(config.gamma)[:, None])),
             "value_error_certainty_equivalence": float(self.error(self.contexts.certainty_equivalence(config.gamma))),
