@@ -43,6 +43,12 @@ class Formatter(argparse.HelpFormatter):
         return "\n\n".join(_fill(paragraph, max(width, 20)) for paragraph in paragraphs)
 
 
+    def _format_args(self, action, default_metavar):
+        if action.choices is not None and action.nargs in ("+", "*"):  # argparse would list the choices twice
+            return f"{{{','.join(action.choices)}}} ..."
+        return super()._format_args(action, default_metavar)
+
+
 def _fill(paragraph, width):
     lines = []
     for line in paragraph.split("\n"):
