@@ -1,4 +1,4 @@
-"""What the commands share: messages that never stop the work, Ctrl-C while packages load, and the shape of help texts."""
+"""What the commands share: messages that stop no work, Ctrl-C while packages load, and the shape of help texts."""
 
 import argparse
 import contextlib

@@ -274,7 +274,8 @@ def test_full_disk(path, monkeypatch, where):
             file.write(b"half a file")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    module, name = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}[where]
+    places = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}
+    module, name = places[where]
     monkeypatch.setattr(module, name, full)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.save(path, HEADER, ARRAYS)

@@ -612,11 +612,14 @@ def test_training_goes_on_without_standard_error(tmp_path, stream):
         pytest.skip("this system has no /dev/full")
     small = " ".join(SMALL)
     code = "import sys; sys.modules['matplotlib'] = None; from ictd import cli; sys.exit(cli.main())"  # it would draw
-    for command, folder in ((f"pretrain {small}", "a"), (f"sweep {small} --gamma 0.5 0.9", "b")):
+    commands = {"a": f"pretrain {small}", "b": f"sweep {small} --gamma 0.5 0.9"}
+    if "&-" not in stream:
+        del commands["a"]  # a sweep runs and reports in the same way
+    for folder, command in commands.items():
         line = f"""exec '{sys.executable}' -c "{code}" {command} --out '{tmp_path / folder}' {stream}"""
         done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and done.stdout.endswith(f"saved in {tmp_path / folder}\n"), done
-    for folder in ("a", "b/gamma-0.5", "b/gamma-0.9"):
+    for folder in [*(["a"] if "a" in commands else []), "b/gamma-0.5", "b/gamma-0.9"]:
         assert runs.read(tmp_path / folder).alive.all()
 
 
