@@ -39,6 +39,9 @@ class RowFault(ValueError):
         super().__init__(f"{'rewards' if column == 'reward' else column}, entry {row}: {fault}")
         self.row, self.column, self.fault = row, column, fault
 
+    def __reduce__(self):  # as a worker of a pool sends it
+        return type(self), (self.row, self.column, self.fault)
+
 
 @dataclass(frozen=True)
 class Transitions:
