@@ -174,9 +174,13 @@ def chance_interval(successes, trials):
 def _chance_of(successes, trials, probability):
     """The chance p at which so few successes or fewer have this probability; it falls as p grows."""
     low, high = 0.0, 1.0
+    log_ways = [
+        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(successes + 1)
+    ]
     for _ in range(60):
         p = (low + high) / 2
-        terms = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(successes + 1))
+        own, other = math.log(p), math.log1p(-p)
+        terms = (math.exp(ways + k * own + (trials - k) * other) for k, ways in enumerate(log_ways))
         low, high = (p, high) if math.fsum(terms) > probability else (low, p)
     return low
 

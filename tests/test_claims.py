@@ -89,6 +89,7 @@ def test_a_tolerance_is_a_finite_number(tolerance):
         (0, 10, (0, 0.3085)),
         (20, 20, (0.8316, 1)),
         (0, 1, (0, 0.975)),
+        (1000, 2000, (0.4778, 0.5222)),  # binomial coefficients beyond the largest float
     ],
 )
 def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(successes, trials, interval):
