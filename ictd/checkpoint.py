@@ -23,7 +23,6 @@ except ModuleNotFoundError:  # Windows has no such locks
 
 FORMAT = "ictd checkpoint"
 VERSION = 1
-OWN = {"format": FORMAT, "version": VERSION}
 _HEADER = "header.json"
 
 
@@ -48,21 +47,22 @@ def save(path, header, arrays):
     TypeError
         A header or an array that holds other things.
     ValueError
-        A header with another "format" or "version".
+        A header with a "format" or "version" of its own.
     OSError
         The disk is full, or the folder cannot be written.
     """
     path = _checks.file_path("path", path)
     _checks.instance("header", header, dict)
     try:
-        text = json.dumps(header | OWN)
+        text = json.dumps(header)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"header must hold what JSON can hold; {error}") from None
     if not _has_text_keys(header):
         raise TypeError("header must have strings as keys, also inside; JSON would turn other keys into strings")
-    for key, value in OWN.items():
-        if header.get(key, value) != value:  # it would be replaced
-            raise ValueError(f"header must leave {key!r} to the file, where it is {value!r}; got {header[key]!r}")
+    for key in {"format", "version"} & header.keys():
+        if header.get("format") != FORMAT:  # no header of a loaded file: the entry would be replaced
+            raise ValueError(f"header must leave the key {key!r} to the file; got {header[key]!r}")
+    text = json.dumps(header | {"format": FORMAT, "version": VERSION})
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)} | _numbers(arrays)
     replace(path, lambda file: write_arrays(file, content))
 

@@ -478,13 +478,15 @@ def succeeds(weights, scores):
 
     Parameters
     ----------
-    weights, scores : ndarray, shape (K, sets)
+    weights, scores : array_like, shape (K, sets)
         Cosines of the value weights with (1, 1, -1) and of the score matrix with I, as `pretrain.History` has them.
 
     Returns
     -------
     ndarray of bool, shape (K,)
     """
+    weights = _checks.array("weights", weights, ("K", "sets"), finite=False)
+    scores = _checks.array("scores", scores, weights.shape, finite=False)
     if weights.shape[1] > 1:
         weights = weights[:, 1:]
     return (weights > SUCCESS_COSINE).all(axis=1) & (scores > SUCCESS_COSINE).all(axis=1)
