@@ -2,19 +2,28 @@
 
 import argparse
 import contextlib
+import difflib
 import os
 import re
 import signal
 import sys
 import textwrap
 import threading
+from pathlib import Path
+
+
+def folder_path(text):
+    """The argparse type of a folder; an empty text, as of a variable without a value, would be the current one."""
+    if not text:
+        raise argparse.ArgumentTypeError("must name a folder, '.' for the current one; got an empty text")
+    return Path(text)
 
 
 def say(text):
     """Print a line to standard error, if there is one and if somebody reads it."""
     if sys.stderr is not None:  # None would mean standard output
         with contextlib.suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=hasattr(sys.stderr, "flush"))
 
 
 @contextlib.contextmanager
@@ -29,6 +38,35 @@ def loading():
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes -1e-3 for a number, and refuses options of several values that are given twice.
+
+    argparse would drop the first values. Of an option with one value the last one counts, as usual.
+    """
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-(inf|nan)$", re.IGNORECASE)
+        self.register("action", None, _Store)
+
+    def refuse(self, words):
+        """End with an error about words that nobody asked for."""
+        options = [option for action in self._actions for option in action.option_strings]
+        names = [word.partition("=")[0] for word in words if word.startswith("-")]
+        near = [close[0] for close in (difflib.get_close_matches(name, options, 1) for name in names) if close]
+        hint = f" (did you mean {', '.join(near)}?)" if near else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+
+class _Store(argparse.Action):
+    """Store the value or the values of an option."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if self.nargs in ("+", "*") and isinstance(getattr(namespace, self.dest, None), list):
+            raise argparse.ArgumentError(self, f"is given twice; give all values at once, as in {option_string} A B")
+        setattr(namespace, self.dest, values)
 
 
 class Formatter(argparse.HelpFormatter):

@@ -7,10 +7,9 @@ they are called on the command line.
 import argparse
 import dataclasses
 import re
-from pathlib import Path
 
 from ictd import _installed, runs
-from ictd._console import loading, say
+from ictd._console import folder_path, loading, say
 from ictd.checkpoint import CheckpointError
 from ictd.pretrain.config import CHOICES, Config
 
@@ -128,7 +127,7 @@ GROUPS = {
 
 def add_run_options(parser, integer, real):
     """The options that pretrain and sweep share; ``integer`` and ``real`` make types with limits."""
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder for the results")
+    parser.add_argument("--out", type=folder_path, metavar="DIR", required=True, help="folder for the results")
     parser.add_argument("--seeds", type=integer(1, 10_000), default=20, metavar="K", help="number (default 20)")
     parser.add_argument(
         "--first-seed", type=integer(0, 2**31 - 10_001), default=0, metavar="S", help="seeds S to S+K-1 (default 0)"

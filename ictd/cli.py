@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import os
 import sys
-from pathlib import Path
 
 # Matrices are small here: several threads would mostly wait for each other. Before NumPy and torch are loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -67,7 +66,7 @@ def parser(chosen=None):
     """
     from ictd import _console, _evaluate_cli, _training_cli
 
-    top = argparse.ArgumentParser(
+    top = _console.Parser(
         prog="ictd",
         description="In-context temporal difference learning with softmax attention.",
         epilog="'ictd COMMAND --help' explains a command.",
@@ -77,7 +76,7 @@ def parser(chosen=None):
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def command(name, summary, description, examples, **settings):
-        return commands.add_parser(
+        added = commands.add_parser(
             name,
             help=summary,
             description=description,
@@ -86,6 +85,8 @@ def parser(chosen=None):
             formatter_class=_console.Formatter,
             **settings,
         )
+        added.set_defaults(refuse=added.refuse)
+        return added
 
     verify = command("verify", "check the equivalences of the book on random instances", VERIFY_HELP, VERIFY_EXAMPLES)
     verify.add_argument(
@@ -117,7 +118,7 @@ def parser(chosen=None):
         _training_cli.FIGURES_HELP,
         _training_cli.FIGURES_EXAMPLES,
     )
-    figures.add_argument("folder", type=Path, metavar="DIR", help="folder of a run or a sweep")
+    figures.add_argument("folder", type=_console.folder_path, metavar="DIR", help="folder of a run or a sweep")
     figures.add_argument("--force", action="store_true", help="replace figures that exist")
     figures.set_defaults(run=_with_fail("figures", _training_cli.figures))
     return top
@@ -134,24 +135,41 @@ def main(arguments=None):
     ----------
     arguments : list of str, optional
         Default: the arguments of the process.
+
+    Raises
+    ------
+    TypeError
+        Arguments that are no strings.
     """
+    if arguments is not None and (isinstance(arguments, str) or not all(isinstance(word, str) for word in arguments)):
+        raise TypeError(f"arguments must be a list of strings; got {arguments!r}")
     with contextlib.ExitStack() as stack:
-        if sys.stderr is None or sys.stderr.closed:  # what is said there goes nowhere, and fails nothing
+        if _is_closed(sys.stderr):  # what is said there goes nowhere, and fails nothing
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+        if _is_closed(sys.stdout):
+            return _fail("ictd", "standard output is closed")
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stack.callback(_reconfigure, stream, stream.errors)
+                stream.reconfigure(errors="backslashreplace")  # labels may hold what the terminal cannot show
         return _main(arguments)
 
 
+def _is_closed(stream):
+    return stream is None or getattr(stream, "closed", False)  # a stream of the reader's own may only write
+
+
+def _reconfigure(stream, errors):
+    with contextlib.suppress(OSError, ValueError):  # closed, or full
+        stream.reconfigure(errors=errors)
+
+
 def _main(arguments):
-    if sys.stdout is None or sys.stdout.closed:
-        return _fail("ictd", "standard output is closed")
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # labels may hold what the terminal cannot show
     try:
         try:
             return _run(arguments)
         finally:
-            sys.stdout.flush()
+            getattr(sys.stdout, "flush", bool)()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         _drop_output()
         return 0
@@ -165,7 +183,9 @@ def _main(arguments):
 def _run(arguments):
     given = sys.argv[1:] if arguments is None else arguments
     top = parser(next((word for word in given if not word.startswith("-")), None))
-    options = top.parse_args(arguments)
+    options, rest = top.parse_known_args(arguments)
+    if rest:
+        getattr(options, "refuse", top.refuse)(rest)
     if options.command is None:
         top.print_help()
         return 0

@@ -244,6 +244,45 @@ def test_verify_refuses_bad_options_by_name(capsys, options, word):
 
 # --------------------------------------------------------------------------- pretrain, sweep, figures
 
+@pytest.mark.parametrize("words", [["pretrain", "--out", ""], ["sweep", "--out", ""], ["figures", ""]])
+def test_an_empty_name_is_not_the_current_folder(capsys, tmp_path, monkeypatch, words):
+    """As of a variable of the shell without a value."""
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(capsys, *words)
+    assert (status, out) == (2, "") and "must name a folder, '.' for the current one" in err
+    assert os.listdir(tmp_path) == []
+
+
+class Writer:
+    """A stream of the reader's own that can only write, as those of some editors."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+def test_streams_that_can_only_write_are_enough(tmp_path, monkeypatch):
+    out, err = Writer(), Writer()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert cli.main([]) == 0 and "usage: ictd" in out.text
+    assert cli.main(["figures", str(tmp_path)]) == 2 and "ictd figures: error:" in err.text
+
+
+def test_the_streams_are_left_as_they_were(tmp_path, monkeypatch):
+    with open(tmp_path / "out", "w", errors="strict") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert cli.main([]) == 0 and out.errors == "strict"
+
+
+@pytest.mark.parametrize("words", ["figures runs", [Path("figures")], [None]])
+def test_arguments_are_strings(words):
+    with pytest.raises(TypeError, match="^arguments must be a list of strings; got"):
+        cli.main(words)
+
+
 SMALL = (
     "--states 4 --dim 2 --layers 2 --context 20 --steps 6 --batch 4 --records 3 --held-out 8 --neu-batches 3 "
     "--neu-batch 4 --seeds 2"
@@ -414,8 +453,10 @@ WRONG = [
     ("--first-seed -1", "argument --first-seed: must be an integer from 0"),
     ("--threads 0", "argument --threads: must be an integer from 1"),
     ("--save-every -1", "argument --save-every: must be in [0"),
-    ("--n_layers 5", "unrecognized arguments: --n_layers 5"),
-    ("--layer 5", "unrecognized arguments: --layer 5"),
+    ("--n_layers 5", "unrecognized arguments: --n_layers 5 (did you mean --layers?)"),
+    ("--layer 5", "unrecognized arguments: --layer 5 (did you mean --layers?)"),
+    ("--gamma -1e-3", "argument --gamma: must be in [0, 1); got -0.001"),
+    ("--clip -inf", "argument --clip: must be in (0, 1e+30]; got -inf"),
     ("extra", "unrecognized arguments: extra"),
 ]
 WRONG_PRETRAIN = [
@@ -423,6 +464,8 @@ WRONG_PRETRAIN = [
     ("--scheduler tcp://a:1", "unrecognized arguments: --scheduler"),
 ]
 WRONG_SWEEP = [
+    ("--gamma 0.5 --gamma 0.9", "argument --gamma: is given twice; give all values at once, as in --gamma A B"),
+    ("--per-layer no --per-layer", "argument --per-layer: is given twice"),
     ("--gamma 0.5 0.9 0.5", "argument --gamma: must have different values; got gamma-0.5 twice"),
     ("--gamma 0.5 1", "argument --gamma: must be in [0, 1); got 1.0"),
     ("--per-layer maybe", "argument --per-layer: invalid choice: 'maybe'"),
