@@ -1,4 +1,4 @@
-"""What the commands share: messages that never stop the work, Ctrl-C while packages load, and the shape of help texts."""
+"""What the commands share: messages that stop no work, Ctrl-C while packages load, and the shape of help texts."""
 
 import argparse
 import contextlib
@@ -41,6 +41,12 @@ class Formatter(argparse.HelpFormatter):
     def _fill_text(self, text, width, indent):
         paragraphs = re.split(r"\n{2,}", text.strip("\n"))
         return "\n\n".join(_fill(paragraph, max(width, 20)) for paragraph in paragraphs)
+
+
+    def _format_args(self, action, default_metavar):
+        if action.choices is not None and action.nargs in ("+", "*"):  # argparse would list the choices twice
+            return f"{{{','.join(action.choices)}}} ..."
+        return super()._format_args(action, default_metavar)
 
 
 def _fill(paragraph, width):

@@ -121,10 +121,13 @@ def run(options, fail):
     if problem:
         return fail(problem)
 
-    import numpy as np
+    from ictd import _console
 
-    from ictd import evaluate
-    from ictd.evaluate import trajectory_file
+    with _console.loading():
+        import numpy as np
+
+        from ictd import evaluate
+        from ictd.evaluate import trajectory_file
 
     try:
         data = trajectory_file.read_log(
@@ -170,6 +173,8 @@ def run(options, fail):
 
 
 def _print(options, file, data, result):
+    from ictd._console import say
+
     features = "one-hot features" if data.features is None else f"{data.features.shape[1]} features"
     episodes = ""
     if data.episodes is not None or data.done is not None:
@@ -188,9 +193,9 @@ def _print(options, file, data, result):
     if data.ignored:
         notes.append(f"ignored columns: {', '.join(data.ignored)} (features are named x1, x2, ... or feature...)")
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     for warning in (*data.warnings, *result.warnings):
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
 
 
 def _named_as_options(error):

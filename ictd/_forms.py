@@ -1,3 +1,3 @@
-"""The forms of a model that compute the algorithm; named here, as the settings of a run must know them without torch."""
+"""The forms of a model that compute the algorithm; named here, as settings of a run are checked without torch."""
 
 FORMS = ("tsm", "dual_head", "independent_heads")

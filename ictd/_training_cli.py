@@ -134,7 +134,11 @@ def add_run_options(parser, integer, real):
         "--first-seed", type=integer(0, 2**31 - 10_001), default=0, metavar="S", help="seeds S to S+K-1 (default 0)"
     )
     parser.add_argument(
-        "--threads", type=integer(1, runs.MOST_THREADS), default=1, metavar="N", help="threads of torch for a run (default 1)"
+        "--threads",
+        type=integer(1, runs.MOST_THREADS),
+        default=1,
+        metavar="N",
+        help="threads of torch for a run (default 1)",
     )
     parser.add_argument("--force", action="store_true", help="remove the results in DIR and start anew")
     parser.add_argument(

@@ -68,7 +68,10 @@ def _numbers(arrays):
     result = {}
     for name, values in arrays.items():
         if not isinstance(name, str) or name == _HEADER or not name.isprintable() or len(name) > 255:
-            raise TypeError(f"arrays must have printable names of up to 255 letters, other than {_HEADER}; got {_checks.describe(name)}")
+            raise TypeError(
+                f"arrays must have printable names of up to 255 letters, other than {_HEADER}; "
+                f"got {_checks.describe(name)}"
+            )
         _checks.refuse_masked(f"arrays[{name!r}]", values)
         try:
             result[name] = np.asarray(values)

@@ -388,7 +388,7 @@ def run(
     progress=False,
     draw=None,
     checkpoint_seconds=5.0,
-    report=lambda text: None,
+    report=None,
 ):
     """Run `pretrain.pretrain` in a folder, or go on with it.
 
@@ -408,7 +408,7 @@ def run(
         As in `finish`.
     checkpoint_seconds : float
         As in `pretrain.pretrain`.
-    report : callable
+    report : callable, optional
         Called with a line of text if the run goes on from what is there.
 
     Returns
@@ -641,7 +641,8 @@ def _check_shapes(run):
     arrays, sets = run.history, run.history["value_weights"].shape[2]
     records, seeds = len(arrays["step"]), len(run.summary["seeds"])
     of_entry = record_shapes(seeds, sets, run.config["dim"])
-    shapes = {name: (records, *shape) for name, shape in of_entry.items()} | {"seeds": (seeds,), "diverged_at": (seeds,)}
+    shapes = {name: (records, *shape) for name, shape in of_entry.items()}
+    shapes |= {"seeds": (seeds,), "diverged_at": (seeds,)}
     for name, shape in shapes.items():
         if arrays[name].shape != shape or 0 in shape or arrays[name].dtype.kind not in "fi":
             raise ValueError(f"{name} is {_checks.describe(arrays[name])}, expected {shape}")

@@ -48,7 +48,8 @@ class Point:
         of_config = dataclasses.asdict(self.config)
         for field, value in self.settings.items():
             if field not in of_config or of_config[field] != value:
-                raise ValueError(f"settings must be those of config; {field} is {_checks.describe(value)} in settings only")
+                what = f"{field} is {_checks.describe(value)} in settings only"
+                raise ValueError(f"settings must be those of config; {what}")
         object.__setattr__(self, "settings", {field: of_config[field] for field in self.settings})
 
 
@@ -179,7 +180,7 @@ def sweep(
     progress=False,
     draw=None,
     draw_overview=None,
-    report=lambda text: None,
+    report=None,
 ):
     """Run all points of a grid, or those that are not finished yet.
 
@@ -201,7 +202,7 @@ def sweep(
         As in `pretrain.pretrain`, for runs in this process.
     draw, draw_overview : callable, optional
         Give figures as a dict of file names and bytes, from a `runs.SavedRun` and from the rows below.
-    report : callable
+    report : callable, optional
         Called with a line of text for every point that is done.
 
     Returns

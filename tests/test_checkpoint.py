@@ -205,6 +205,65 @@ def test_objects_are_not_saved(path):
     assert path.read_bytes() == content and os.listdir(path.parent) == ["run.npz"]
 
 
+NAMES = ["allow_pickle", "file", "args", "kwds", "arr_0", "x.npy", "a/b", "../x", "", "é", "two words", "header"]
+
+
+def test_every_name_comes_back(tmp_path):
+    """Also those that mean something to `numpy.savez`; nothing is dropped or renamed."""
+    arrays = {name: np.full(2, i) for i, name in enumerate(NAMES)}
+    checkpoint.save(tmp_path / "run.npz", {}, arrays)
+    loaded = checkpoint.load(tmp_path / "run.npz")[1]
+    assert list(loaded) == NAMES
+    for name in NAMES:
+        np.testing.assert_array_equal(loaded[name], arrays[name])
+
+
+@pytest.mark.parametrize(
+    "header, arrays, message",
+    [
+        ({}, {"header.json": 1}, "arrays must have printable names .* other than header.json; got 'header.json'"),
+        ({}, {"a\0b": 1}, "arrays must have printable names"),
+        ({}, {"\ud800": 1}, "arrays must have printable names"),
+        ({}, {"a" * 256: 1}, "arrays must have printable names of up to 255 letters"),
+        ({}, {3: 1}, "arrays must have printable names .*; got 3"),
+        ({}, {"x": [[1], [1, 2]]}, "arrays must hold numbers or truth values; x is a list with rows"),
+        ({}, {"x": 10**30}, "arrays must hold numbers"),
+        ({}, [1], "arrays must be of type dict; got a list"),
+        ([1], {}, "header must be of type dict; got a list"),
+        ({1: 2}, {}, "header must have strings as keys"),
+        ({"a": [{"b": {None: 1}}]}, {}, "header must have strings as keys"),
+        ({"a": {1, 2}}, {}, "header must hold what JSON can hold"),
+    ],
+)
+def test_what_would_not_come_back_is_refused(path, header, arrays, message):
+    """Before anything is written; the old file stays."""
+    content = path.read_bytes()
+    with pytest.raises(TypeError, match=f"^{message}"):
+        checkpoint.save(path, header, arrays)
+    assert path.read_bytes() == content and os.listdir(path.parent) == ["run.npz"]
+
+
+def test_masked_arrays_are_refused(path):
+    with pytest.raises(ValueError, match="must have no masked entries"):
+        checkpoint.save(path, {}, {"x": np.ma.masked_array([1, 2], [False, True])})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
+def test_pipes_and_devices_are_left_alone(tmp_path):
+    """Reading one might wait for ever, and a move would put a file in its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/null"):
+        with pytest.raises(CheckpointError, match="device or a pipe"):
+            checkpoint.load(path)
+        with pytest.raises(FileExistsError, match="something else than a file"):
+            checkpoint.save(path, {}, {})
+    assert pipe.is_fifo() and not os.path.isfile("/dev/null")
+    for wrong, kind in ((3, TypeError), (b"run.npz", TypeError), ("a\0b", CheckpointError)):
+        with pytest.raises(kind, match="str or a Path|no checkpoint"):
+            checkpoint.load(wrong)
+
+
 @pytest.mark.parametrize("where", ["half way", "at fsync", "at replace"])
 def test_full_disk(path, monkeypatch, where):
     """Wherever writing fails, the old file is whole and nothing is left beside it."""
@@ -215,7 +274,8 @@ def test_full_disk(path, monkeypatch, where):
             file.write(b"half a file")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    module, name = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}[where]
+    places = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}
+    module, name = places[where]
     monkeypatch.setattr(module, name, full)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.save(path, HEADER, ARRAYS)

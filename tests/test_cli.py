@@ -571,7 +571,126 @@ def test_figures_draws_what_is_missing(capsys, tmp_path):
     assert (tmp_path / "a" / names[1]).read_text() != "mine"
 
 
+def test_pretrain_is_not_lost_to_a_figure(capsys, tmp_path, monkeypatch):
+    """A run whose figures fail is finished, and says how to draw them later; the command figures says why it cannot."""
+    pytest.importorskip("torch")
+    figures = pytest.importorskip("ictd.figures")
+
+    def broken(run):
+        raise RuntimeError("no font\nis here")
+
+    monkeypatch.setattr(figures, "of_run", broken)
+    status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL)
+    note = "note: no figures, because they cannot be drawn (RuntimeError: no font is here); try: ictd figures "
+    assert (status, err) == (0, f"{note}{tmp_path / 'a'}\n") and "saved in" in out
+    assert runs.state(tmp_path / "a") == "finished"
+    monkeypatch.setattr(figures, "draw", lambda *_, **__: broken(None))
+    status, out, err = call(capsys, "figures", tmp_path / "a")
+    assert (status, out) == (2, "") and "figures cannot be drawn (RuntimeError: no font is here)" in err
+
+
+@pytest.mark.skipif(runs.fcntl is None, reason="there are no locks of folders")
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_in_use_is_refused_and_nothing_else_is_said(capsys, tmp_path, force):
+    pretrain = pytest.importorskip("ictd.pretrain")
+    pytest.importorskip("torch")
+    options = cli.parser("pretrain").parse_args(["pretrain", "--out", "a", *SMALL])
+    config = _training_cli.config(**{field: value[0] for field, value in _training_cli.values(options).items()})
+    runs.begin(tmp_path / "a", config, [0, 1], 1, pretrain.versions())
+    with runs.locked(tmp_path / "a"):
+        status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL, *force)
+    message = f"ictd pretrain: error: {tmp_path / 'a'} is in use: another process works in it\n"
+    assert (status, out, err) == (2, "", message)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full", "2> >(true)"])
+def test_training_goes_on_without_standard_error(tmp_path, stream):
+    """Closed, on a full disk, or into a pipe that nobody reads: every point is done."""
+    pytest.importorskip("torch")
+    if "full" in stream and not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    small = " ".join(SMALL)
+    code = "import sys; sys.modules['matplotlib'] = None; from ictd import cli; sys.exit(cli.main())"  # it would draw
+    commands = {"a": f"pretrain {small}", "b": f"sweep {small} --gamma 0.5 0.9"}
+    if "&-" not in stream:
+        del commands["a"]  # a sweep runs and reports in the same way
+    for folder, command in commands.items():
+        line = f"""exec '{sys.executable}' -c "{code}" {command} --out '{tmp_path / folder}' {stream}"""
+        done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout.endswith(f"saved in {tmp_path / folder}\n"), done
+    for folder in [*(["a"] if "a" in commands else []), "b/gamma-0.5", "b/gamma-0.9"]:
+        assert runs.read(tmp_path / folder).alive.all()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("command", ["pretrain", "verify"])
+def test_ctrl_c_while_packages_load_is_quiet(tmp_path, command):
+    """At any moment from the first line of the package on: status 130, nothing printed, no folder."""
+    pytest.importorskip("torch")
+    # The process stops itself at the k-th module that it imports, as if Ctrl-C came there.
+    code = """
+import os, signal, sys
+class Press:
+    def __init__(self, count): self.count = count
+    def find_spec(self, *_):
+        self.count -= 1
+        if self.count == 0: os.kill(os.getpid(), signal.SIGINT)
+from ictd import cli
+sys.meta_path.insert(0, Press(int(sys.argv.pop(1))))
+sys.exit(cli.main())
+"""
+    options = ["--out", tmp_path / "a"] if command == "pretrain" else []
+    for count in (1, 5, 20, 100, 400, 900):
+        process = [sys.executable, "-c", code, str(count), command, *options]
+        done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", ""), count
+    assert list(tmp_path.iterdir()) == []
+
+
 # ------------------------------------------------------------------------------------------- the rest
+
+
+@pytest.mark.parametrize("command", ["", "pretrain", "sweep", "figures", "evaluate", "verify"])
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_help_follows_the_width_of_the_terminal(capsys, monkeypatch, command, width):
+    """No line is longer, but for a single word, and paragraphs use the width that is there."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    status, out, _ = call(capsys, *command.split(), "--help")
+    assert status == 0
+    long = [line for line in out.splitlines() if len(line) > width and len(line.split()) > 2]
+    assert long == []
+    texts = {name: getattr(_training_cli, f"{name.upper()}_HELP") for name in ("pretrain", "sweep", "figures")}
+    if command in texts:
+        words = texts[command].split()
+        assert " ".join(out.split()).count(" ".join(words)) == 1
+        first = out[out.index(" ".join(words[:3])) :].split("\n\n")[0].splitlines()
+        assert len(first) == 1 or min(map(len, first[:-1])) > width - 25
+
+
+def test_help_keeps_columns_and_examples(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    out = call(capsys, "pretrain", "--help")[1]
+    assert "\n  ictd pretrain --out runs/a\n      20 seeds at gamma 0.5, half a minute\n" in out
+    assert "\n  config.json      settings, seeds, versions\n" in out
+    assert "\n  checkpoint.npz   written every few seconds: the same\n                   command goes on from it" in out
+    monkeypatch.setenv("COLUMNS", "120")
+    out = call(capsys, "pretrain", "--help")[1]
+    assert re.search(r"\n  ictd pretrain --out runs/a {20,}20 seeds at gamma 0.5, half a minute\n", out)
+
+
+@pytest.mark.parametrize("command", ["", "pretrain", "sweep", "figures", "evaluate", "verify"])
+def test_help_loads_neither_torch_nor_matplotlib(command):
+    """It is there at once, and also where they are missing."""
+    code = (
+        "import sys; from ictd import cli\ntry: cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib', 'IPython', 'distributed')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and done.stdout.startswith(f"usage: ictd {command}".rstrip())
+
 
 
 def test_without_arguments_it_prints_help(capsys):

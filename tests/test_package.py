@@ -1,6 +1,10 @@
 """The package as a whole: lazy imports, a NumPy half without torch, and imports that point one way."""
 
 import ast
+import importlib
+import inspect
+import pickle
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -175,9 +179,53 @@ except ModuleNotFoundError as error:
 def test_core_imports_point_one_way(module):
     """mrp, features <- td; prompt, attention <- dual_head, temporal_shift <- model."""
     own, others = imports(module)
-    assert own - {"_settings"} <= ALLOWED[module]
+    assert own - {"_settings"} <= ALLOWED[module]  # which all may use
     outside = others - set(sys.stdlib_module_names) - ({"distributed"} if module == "_cluster" else set())
     assert outside <= ({"numpy"} if module in (*NUMPY_HALF, "_checks") else {"numpy", "torch", "tqdm"})
+
+
+def test_errors_survive_a_process_pool():
+    """Every class of errors of the package comes out of pickle as it went in: type, message and attributes."""
+    pytest.importorskip("torch")
+    given = {"OtherRunError": ("folder", "gamma", 0.5, 0.9), "RowFault": (3, "reward", "too much")}
+    seen = set()
+    for info in pkgutil.walk_packages(ictd.__path__, "ictd."):
+        if info.name == "ictd.__main__":
+            continue
+        for name, kind in inspect.getmembers(importlib.import_module(info.name), inspect.isclass):
+            if not (issubclass(kind, Exception) and kind.__module__.startswith("ictd")):
+                continue
+            error = kind(*given.get(name, ("a message",)))
+            again = pickle.loads(pickle.dumps(error))
+            assert type(again) is kind and str(again) == str(error) and vars(again) == vars(error), name
+            seen.add(name)
+    assert {"OtherRunError", "RunError", "CheckpointError", "ClusterError"} <= seen
+
+
+def test_settings_and_files_of_runs_need_no_torch():
+    """A configuration, a grid and finished runs are there without torch; what trains says what it needs."""
+    code = """
+import sys
+sys.modules.update(torch=None, matplotlib=None)
+from ictd import pretrain, runs, sweep
+print(pretrain.Config().n_layers, len(sweep.grid({"gamma": [0.5, 0.9]})), runs.state("nowhere"))
+try:
+    pretrain.pretrain
+except AttributeError as error:
+    print(error)
+"""
+    cure = "ictd.pretrain.training needs torch, which is not installed: pip install 'ictd[torch]'"
+    assert python(code) == ["5", "2", "empty", *cure.split()]
+
+
+def test_the_face_of_pretrain_gives_what_it_lists():
+    pretrain = pytest.importorskip("ictd.pretrain")
+    pytest.importorskip("torch")
+    for name in pretrain.__all__:
+        assert getattr(pretrain, name).__module__.startswith("ictd.pretrain.")
+    assert set(pretrain.__all__) <= set(dir(pretrain))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        pretrain.nothing
 
 
 def test_imports_have_no_cycle():

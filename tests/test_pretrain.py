@@ -1,12 +1,16 @@
 """Pretraining: an independent trainer takes the same steps, the record says what it claims, killed runs go on."""
 
 import concurrent.futures
+import copy
 import dataclasses
 import json
 import multiprocessing
 import os
+import pickle
 import signal
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -153,6 +157,15 @@ BAD_CALLS = [
     (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=3), TypeError, "checkpoint_path must be a str or a Path"),
     (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path="no/such/run.npz"), ValueError,
      "checkpoint_path must be in an existing folder; there is no no.such"),
+    (lambda: pretrain.pretrain(SMALL, [True]), TypeError, "seeds must be an integer of at least 0; got True"),
+    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_seconds="5"), TypeError, "checkpoint_seconds must be a number"),
+    (lambda: pretrain.pretrain(SMALL, [0], progress="yes"), TypeError, "progress must be True or False; got 'yes'"),
+    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=b"run"), TypeError, "checkpoint_path must be a str"),
+    *((lambda path=path: pretrain.pretrain(SMALL, [0], checkpoint_path=path), ValueError,
+       "checkpoint_path must name a file; got") for path in ("", ".", "a\0b", "..")),
+    *((lambda length=length: pretrain.pretrain(SMALL, [0], checkpoint_path="n" * length), ValueError,
+       "checkpoint_path must be a path that can be written") for length in (250, 300)),  # 250: not the one beside it
+    (lambda: pretrain.initial_parameters(SMALL, True), TypeError, "seed must be an integer"),
     (lambda: pretrain.initial_parameters(None, 0), TypeError, "config must be of type Config"),
     (lambda: pretrain.initial_parameters(SMALL, -1), ValueError, "seed must be an integer of at least 0"),
 ]  # fmt: skip
@@ -472,9 +485,36 @@ def test_summary():
 def test_models_of_unknown_seeds():
     """Only the seeds of the run have models."""
     result = pretrain.pretrain(small(n_steps=1), [3, 5])
-    for seed in (0, -1, "3", None):
+    for seed in (0, -1, "3", None, 3.0, True, np.array([3]), np.array(3), [3], np.float64(3), float("nan")):
         with pytest.raises(ValueError, match="^seed must be one of 3, 5; got"):
             result.model(seed)
+    assert torch.equal(result.model(np.int64(3)).value_weights, result.model(3).value_weights)
+    with pytest.raises(ValueError, match="^seed must be one of 1; got True"):  # True == 1
+        pretrain.pretrain(small(n_steps=1), [1]).model(True)
+
+
+def test_results_are_read_only():
+    """Parameters and history, also of copies: a change would change the models and the files of the run."""
+    result = pretrain.pretrain(small(n_steps=1), [3])
+    for one in (result, copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        for values in (*one.parameters.values(), one.history.neu):
+            with pytest.raises(ValueError, match="read-only"):
+                values[...] = 0
+    mine = {"value_weights": np.zeros((1, 1, 3))}
+    theirs = dataclasses.replace(result, parameters=mine).parameters["value_weights"]
+    mine["value_weights"][...] = 1
+    assert not theirs.any()
+
+
+def test_settings_from_numpy_are_plain():
+    """As JSON holds them."""
+    config = Config(shared=np.bool_(False), objective=np.str_("mc"), n_layers=np.int8(3), gamma=np.float32(0.25))
+    assert [type(getattr(config, name)) for name in ("shared", "objective", "n_layers", "gamma")] == [
+        bool,
+        str,
+        int,
+        float,
+    ]
 
 
 # ---------------------------------------------------------------------------------------- divergence
@@ -741,6 +781,14 @@ def damaged(path, kind):
         checkpoint.save(path, header | {"config": [1, 2]}, arrays)
     elif kind in ("step", "n_records"):
         checkpoint.save(path, header | {kind: header[kind] + 2}, arrays)
+    elif kind == "seconds in words":
+        checkpoint.save(path, header | {"seconds": "long"}, arrays)
+    elif kind == "step with a fraction":
+        checkpoint.save(path, header | {"step": 8.0}, arrays)
+    elif kind == "another type":
+        checkpoint.save(path, header, arrays | {"loss_sum": arrays["loss_sum"].astype(np.float32)})
+    elif kind == "history of another shape":
+        checkpoint.save(path, header, arrays | {"history/neu": arrays["history/neu"][:, :1]})
     elif kind == "a seed more":
         more = {name: np.concatenate([values, values[:1]]) for name, values in arrays.items() if "weights" in name}
         checkpoint.save(path, header, arrays | more)
@@ -767,6 +815,10 @@ def damaged(path, kind):
         ("history/step", "incomplete"),
         ("step", "incomplete: .* records at step"),
         ("n_records", "incomplete: .* records at step"),
+        ("seconds in words", "incomplete: seconds must be a number"),
+        ("step with a fraction", "incomplete: step must be an integer"),
+        ("another type", "incomplete: loss_sum has type torch.float32, expected torch.float64"),
+        ("history of another shape", r"incomplete: history/neu is .* shape \(5, 1\) .* expected \(5, 2\)"),
         ("a seed more", r"incomplete: parameters/value_weights has shape \(3, 1, 3\), expected \(2, 1, 3\)"),
     ],
 )
@@ -792,6 +844,58 @@ def test_checkpoints_are_written_in_time(tmp_path, monkeypatch):
     assert written == [8]
     pretrain.pretrain(SMALL, [0])
     assert written == [8]
+
+
+def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path, monkeypatch):
+    """Its models are there; an unfinished run is refused before a step is taken."""
+    path = tmp_path / "run.npz"
+    first = pretrain.pretrain(SMALL, [0], checkpoint_path=path)
+
+    def full(*_):
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert same(first, pretrain.pretrain(SMALL, [0], checkpoint_path=path))
+    with pytest.raises(ValueError, match="^checkpoint_path must be a path that can be written; .*Permission denied"):
+        pretrain.pretrain(SMALL, [0], checkpoint_path=tmp_path / "new.npz")
+
+
+@pytest.mark.parametrize("where", ["no stream", "closed", "loading", "start", "update", "close"])
+def test_a_broken_bar_stops_no_run(monkeypatch, where):
+    """A terminal may go while a run goes on: its bar disappears, its numbers stay."""
+    calls = []
+
+    class Bar:
+        def __init__(self, **options):
+            calls.append("start")
+            if where == "start":
+                raise OSError(5, "Input/output error")
+
+        def update(self):
+            calls.append("update")
+            if where == "update":
+                raise OSError(5, "Input/output error")
+
+        def close(self):
+            calls.append("close")
+            if where == "close":
+                raise OSError(5, "Input/output error")
+
+    expected = pretrain.pretrain(SMALL, [0])
+    stream = types.SimpleNamespace(isatty=lambda: True)
+    if where == "closed":
+        stream = open(os.devnull, "w")
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", None if where == "no stream" else stream)
+    monkeypatch.setitem(sys.modules, "tqdm", None if where == "loading" else types.SimpleNamespace(tqdm=Bar))
+    result = pretrain.pretrain(SMALL, [0], progress=True)
+    monkeypatch.undo()
+    assert same(expected, result)
+    updates = {"update": 1, "close": 8}.get(where, 0)
+    assert calls == ["start"] * (where in ("start", "update", "close")) + ["update"] * updates + ["close"] * (
+        where == "close"
+    )
 
 
 def test_progress_is_quiet_without_a_terminal(capfd):

@@ -55,7 +55,8 @@ def test_the_readme_has_what_is_run_here():
 
 
 def test_blocks_are_found_in_order():
-    text = "Run `ictd a`:\n\n    x/bin/ictd b   # why\n    make c\n\n```python\nimport ictd\n```\n\n```sh\nictd d \\\n  --e\n```\n"
+    text = "Run `ictd a`:\n\n    x/bin/ictd b   # why\n    make c\n\n```python\nimport ictd\n```\n"
+    text += "\n```sh\nictd d \\\n  --e\n```\n"
     assert list(steps(text)) == [
         ("shell", "ictd a"),
         ("shell", "x/bin/ictd b   # why"),

@@ -1,7 +1,9 @@
 """The folder of a run: what it holds, kills at any moment, refusals. Nothing is ever lost or overwritten unasked."""
 
+import copy
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -318,12 +320,21 @@ def test_a_folder_with_other_files_is_refused_also_with_force(tmp_path, force):
         ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
         ({"threads": 0}, ValueError, "threads must be an integer of at least 1; got 0"),
         ({"threads": "2"}, TypeError, "threads must be an integer of at least 1; got '2'"),
+        ({"threads": 100_000}, ValueError, "threads must be an integer from 1 to 1024; got 100000"),  # would crash
+        ({"force": 1}, TypeError, "force must be True or False; got 1"),
+        ({"progress": "no"}, TypeError, "progress must be True or False; got 'no'"),
+        ({"draw": "all"}, TypeError, "draw must be a function or None; got 'all'"),
+        ({"report": 3}, TypeError, "report must be a function or None; got 3"),
+        ({"checkpoint_seconds": -1}, ValueError, "checkpoint_seconds must be in"),
+        ({"checkpoint_seconds": "5"}, TypeError, "checkpoint_seconds must be a number"),
+        ({"folder": 3}, TypeError, "folder must be a str or a Path; got 3"),
+        ({"folder": b"a"}, TypeError, "folder must be a str or a Path; got b'a'"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, changes, kind, message):
-    arguments = {"config": CONFIG, "seeds": SEEDS, "threads": 1} | changes
+    arguments = {"folder": tmp_path / "a", "config": CONFIG, "seeds": SEEDS, "threads": 1} | changes
     with pytest.raises(kind, match=f"^{message}"):
-        runs.run(tmp_path / "a", **arguments)
+        runs.run(**arguments)
     assert os.listdir(tmp_path) == []
 
 
@@ -331,6 +342,91 @@ def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, changes,
 def test_seeds_may_come_from_numpy_or_an_iterator(tmp_path, finished, seeds):
     runs.run(tmp_path, CONFIG, seeds)
     assert_same_results(tmp_path, finished)
+
+
+@pytest.mark.parametrize(
+    "figures, kind, message",
+    [
+        ({"../figure-a.svg": b""}, ValueError, "the name of a figure must be a name"),
+        ({"notes.txt": b""}, ValueError, r"the name of a figure must be figure-\*.svg; got 'notes.txt'"),
+        ({3: b""}, TypeError, "the name of a figure must be a string; got 3"),
+        ({"figure-a.svg": "<svg/>"}, TypeError, "the figure figure-a.svg must be bytes; got '<svg/>'"),
+        ([b""], TypeError, "figures must be of type dict"),
+    ],
+)
+def test_figures_that_cannot_be_written_leave_the_run_as_it_is(tmp_path, finished, figures, kind, message):
+    """None is written, and the run goes on from its end."""
+    folder = tmp_path / "a"
+    with pytest.raises(kind, match=f"^{message}"):
+        runs.run(folder, CONFIG, SEEDS, draw=lambda run: figures)
+    assert sorted(os.listdir(tmp_path)) == ["a"] and runs.state(folder) == "begun"
+    said = []
+    runs.run(folder, CONFIG, SEEDS, report=said.append)
+    assert said == [f"going on with the run in {folder}"]
+    assert_same_results(folder, finished)
+
+
+def test_nothing_is_reported_before_the_folder_is_free(tmp_path):
+    """A run in use is refused, and does not first say that it goes on."""
+    runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})
+    said = []
+    if runs.fcntl is not None:
+        with runs.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="in use"):
+            runs.run(tmp_path / "a", CONFIG, SEEDS, report=said.append)
+        assert said == []
+    runs.run(tmp_path / "a", CONFIG, SEEDS, report=said.append)
+    assert len(said) == 1 and "it was begun with ictd None, python None" in said[0]
+
+
+def test_saved_runs_are_read_only(finished):
+    """Also copies, and those that share arrays with their maker."""
+    run = runs.read(finished)
+    for one in (run, copy.deepcopy(run), pickle.loads(pickle.dumps(run))):
+        with pytest.raises(ValueError, match="read-only"):
+            one.history["neu"][...] = 0
+    mine = {"neu": np.zeros(3)}
+    theirs = runs.SavedRun(Path("."), {}, mine)
+    mine["neu"][0] = 1
+    assert not theirs.history["neu"].any()
+
+
+def leaves(value, path=()):
+    """Paths to all parts of what JSON can hold."""
+    yield path
+    if isinstance(value, dict):
+        for name in value:
+            yield from leaves(value[name], (*path, name))
+    elif isinstance(value, list):
+        for i in range(min(len(value), 2)):
+            yield from leaves(value[i], (*path, i))
+
+
+def replaced(value, path, new):
+    """A copy with another part at a path."""
+    if not path:
+        return new
+    value = copy.copy(value)
+    value[path[0]] = replaced(value[path[0]], path[1:], new)
+    return value
+
+
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
+def test_whatever_stands_in_a_file_the_answer_is_a_run_or_one_error(tmp_path, finished, name):
+    """Each part of the file replaced by each kind of value: never an error that says nothing of the folder."""
+    for file, data in content(finished).items():
+        (tmp_path / file).write_bytes(data)
+    good = json.loads((finished / name).read_text())
+    refused = 0
+    for path in leaves(good):
+        for new in (None, "x", -1.5, [], {"a": None}, 10**400):
+            (tmp_path / name).write_text(json.dumps(replaced(good, path, new)))
+            for use in (lambda: runs.check(tmp_path, CONFIG, SEEDS, 1), lambda: runs.read(tmp_path).table()):
+                try:
+                    use()
+                except runs.RunError as error:
+                    assert str(tmp_path) in str(error)
+                    refused += 1
+    assert refused > 30
 
 
 def test_a_half_written_file_does_not_make_a_folder_foreign(tmp_path, finished):

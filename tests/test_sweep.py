@@ -12,6 +12,8 @@ import pytest
 
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
+from test_runs import leaves, replaced  # noqa: E402
+
 from ictd import _cluster, runs, sweep  # noqa: E402
 from ictd.pretrain import steps  # noqa: E402
 
@@ -56,6 +58,79 @@ def test_grid_is_the_product_in_order():
     for point in GRID:
         assert point.config == pretrain.Config(**SMALL | point.settings)
     assert [(point.name, point.settings) for point in points()] == [("run", {})]
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        {"gamma": np.array([0.5, 0.25], dtype=np.float32), "n_layers": np.arange(1, 3)},
+        {"gamma": iter([0.5, 0.25]), "n_layers": (n for n in (1, 2))},
+        {"gamma": (0.5, 0.25), "n_layers": range(1, 3)},
+    ],
+    ids=["NumPy", "iterators", "tuples"],
+)
+def test_values_may_come_from_numpy_or_an_iterator(several):
+    """Settings and names are those of plain numbers, which JSON can hold."""
+    grid = sweep.grid(several)
+    assert [point.name for point in grid][:2] == ["gamma-0.5_n_layers-1", "gamma-0.5_n_layers-2"]
+    assert json.loads(json.dumps([point.settings for point in grid])) == [
+        {"gamma": gamma, "n_layers": layers} for gamma in (0.5, 0.25) for layers in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    "values, kind, message",
+    [
+        ([1], TypeError, "values must be of type dict"),
+        ({"colour": ["red"]}, ValueError, "a field of values must be one of .*; got 'colour'"),
+        ({3: [1]}, ValueError, "a field of values must be one of .*; got 3"),
+        ({"gamma": 0.5}, TypeError, "gamma must have a list of values in a grid; got 0.5"),
+        ({"gamma": np.array(0.5)}, TypeError, "gamma must have a list of values"),
+        ({"objective": "td"}, TypeError, "objective must have a list of values in a grid; got 'td'"),
+        ({"gamma": []}, ValueError, "gamma must have at least one value in a grid; got none"),
+        ({"gamma": [0.5, np.float64(0.5)]}, ValueError, "gamma must have different values; got gamma-0.5 twice"),
+        ({"n_layers": [1, True]}, TypeError, "n_layers must be an integer of at least 1; got True"),
+        ({"gamma": [None]}, TypeError, "gamma must be a number"),
+    ],
+)
+def test_grid_refuses_what_is_no_grid(values, kind, message):
+    with pytest.raises(kind, match=f"^{message}"):
+        sweep.grid(values)
+
+
+@pytest.mark.parametrize(
+    "label, kind",
+    [
+        ("../{}-{}".format, ValueError),
+        ("/{}-{}".format, ValueError),
+        ("..\\{}{}".format, ValueError),
+        (lambda field, value: "..", ValueError),
+        (lambda field, value: "same", ValueError),
+        (lambda field, value: "A" if value == 0.5 else "a", ValueError),  # one folder on some systems
+        (lambda field, value: "x" * 300 + str(value), ValueError),
+        (lambda field, value: f".{value}", ValueError),
+        (lambda field, value: f"a\0{value}", ValueError),
+        (lambda field, value: f"figure-{value}.svg", ValueError),
+        (lambda field, value: "sweep.json", ValueError),
+        (lambda field, value: value, TypeError),
+    ],
+)
+def test_labels_stay_inside_the_folder(label, kind):
+    with pytest.raises(kind, match="^(the name of a point|points|label) must"):
+        sweep.grid({"gamma": [0.5, 0.9]}, label)
+
+
+def test_points_are_what_they_say():
+    config = GRID[0].config
+    for arguments, kind in {
+        ("a", (("gamma", 0.7),)): ValueError,  # another value than the configuration
+        ("a", (("colour", 1),)): ValueError,
+        ("../a", ()): ValueError,
+    }.items():
+        with pytest.raises(kind, match="^(settings|the name of a point) must"):
+            sweep.Point(arguments[0], dict(arguments[1]), config)
+    with pytest.raises(TypeError, match="^config must be of type Config; got None"):
+        sweep.Point("a", {}, None)
 
 
 def test_grid_refuses_bad_points_before_any_work():
@@ -190,8 +265,45 @@ def test_bad_arguments_are_refused_before_anything_is_written(tmp_path):
         sweep.sweep(tmp_path / "a", GRID, [1, 1])
     with pytest.raises(ValueError, match="^threads must be an integer of at least 1; got 0"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, threads=0)
+    for change, kind, message in [
+        ({"points": []}, ValueError, "points must hold at least one point; got none"),
+        ({"points": None}, TypeError, "points must be a sequence of Point"),
+        ({"points": GRID[0]}, TypeError, "points must be a sequence of Point"),
+        ({"points": [GRID[0].config]}, TypeError, "points must be of type Point"),
+        ({"points": GRID + GRID}, ValueError, "points must have different names"),
+        ({"points": [GRID[0], points()[0]]}, ValueError, "points must have settings of the same fields"),
+        ({"threads": 100_000}, ValueError, "threads must be an integer from 1 to 1024"),
+        ({"scheduler": 3}, TypeError, "scheduler must be an address or None; got 3"),
+        ({"patience": 0}, ValueError, r"patience must be in \(0"),
+        ({"checkpoint_seconds": -1}, ValueError, "checkpoint_seconds must be in"),
+        ({"progress": 1}, TypeError, "progress must be True or False"),
+        ({"force": "no"}, TypeError, "force must be True or False"),
+        ({"draw": 3}, TypeError, "draw must be a function or None"),
+        ({"draw_overview": "all"}, TypeError, "draw_overview must be a function or None"),
+        ({"report": []}, TypeError, "report must be a function or None"),
+        ({"folder": None}, TypeError, "folder must be a str or a Path"),
+    ]:
+        arguments = {"folder": tmp_path / "a", "points": GRID, "seeds": SEEDS} | change
+        with pytest.raises(kind, match=f"^{message}"):
+            sweep.sweep(**arguments)
     assert os.listdir(tmp_path) == []
-    assert [row["status"] for row in sweep.sweep(tmp_path / "a", points(), np.arange(2))] == ["finished"]
+    rows = sweep.sweep(tmp_path / "a", iter(points(gamma=np.array([0.5, 0.9]))), np.arange(2), report=None)
+    assert [row["status"] for row in rows] == ["finished"] * 2
+
+
+def test_whatever_stands_in_the_table_the_answer_is_one_error(local, tmp_path):
+    """Each part replaced by null and by other kinds of values."""
+    good = json.loads((local / "sweep.json").read_text())
+    refused = 0
+    for path in leaves(good):
+        for new in (None, "x", 3, [], {}, [None], {"a": None}, "../x"):
+            (tmp_path / "sweep.json").write_text(json.dumps(replaced(good, path, new)))
+            try:
+                sweep.check(tmp_path, GRID, SEEDS, 1)
+            except runs.RunError as error:
+                assert str(tmp_path) in str(error)
+                refused += 1
+    assert refused > 100 and os.listdir(tmp_path) == ["sweep.json"]
 
 
 @pytest.mark.parametrize("force", [False, True])

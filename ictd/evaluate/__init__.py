@@ -5,6 +5,7 @@
 
 from ictd.evaluate.evaluation import evaluate
 from ictd.evaluate.result import Evaluation
-from ictd.evaluate.trajectory_file import FileFault, TrajectoryFile, read_csv
+from ictd.evaluate.table import FileFault
+from ictd.evaluate.trajectory_file import TrajectoryFile, read_csv
 
 __all__ = ["Evaluation", "FileFault", "TrajectoryFile", "evaluate", "read_csv"]

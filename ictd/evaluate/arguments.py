@@ -19,6 +19,9 @@ LARGEST = 1e100
 TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes", "t", "y"), True)
 TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no", "f", "n"), False)
 
+# What programs write where a value is missing.
+MISSING_WORDS = {"na", "n/a", "#n/a", "nan", "null", "none", "<na>"}
+
 
 class RowFault(ValueError):
     """A row that does not fit the others.
@@ -33,8 +36,11 @@ class RowFault(ValueError):
     """
 
     def __init__(self, row, column, fault):
-        super().__init__(f"{column}: {fault}; see row {row}")
+        super().__init__(f"{'rewards' if column == 'reward' else column}, entry {row}: {fault}")
         self.row, self.column, self.fault = row, column, fault
+
+    def __reduce__(self):  # as a worker of a pool sends it
+        return type(self), (self.row, self.column, self.fault)
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,9 @@ def labels(name, values, n_rows=None):
     try:
         distinct = dict.fromkeys(entries)
     except TypeError:
-        raise TypeError(f"{name} must be hashable labels: numbers, strings or tuples, not lists or arrays") from None
+        raise TypeError(
+            f"{name} must be hashable {_entries(name)}, such as numbers, strings or tuples, not lists or arrays"
+        ) from None
     for label in distinct:
         if is_empty(label):
             where = next(i for i, entry in enumerate(entries) if entry is label)
@@ -177,7 +185,7 @@ def numbered(entries, name, most=None):
 
 
 def _entries(name):
-    return "state labels" if name == "states" else "episode ids" if name == "episodes" else "entries"
+    return {"states": "state labels", "episodes": "episode ids", "done": "truth values"}.get(name, "entries")
 
 
 def _plain(name, values):
@@ -241,8 +249,8 @@ def row_rewards(rewards, n_rows):
     values = _checks.array("rewards", rewards, ("n",), finite=False)
     if len(values) != n_rows:
         raise ValueError(
-            f"rewards must have shape ({n_rows},), one a row and NaN where there is none, if episodes or done are given; "
-            f"got shape {values.shape}"
+            f"rewards must have shape ({n_rows},), one a row and NaN where there is none, if episodes or done are "
+            f"given; got shape {values.shape}"
         )
     if np.isinf(values).any():
         where = int(np.argmax(np.isinf(values)))

@@ -1,30 +1,17 @@
-"""What to know before using the values: warnings about labels, states, the iteration and unused columns."""
+"""What to know before using the values: warnings about labels, states and the iteration."""
 
 import math
-import re
 import unicodedata
 
 import numpy as np
 
-from ictd.evaluate.arguments import TRUTHS, as_number, numbered
+from ictd.evaluate.arguments import as_number
 from ictd.evaluate.result import ROUNDING
 
 # Numbers that agree to this share are one number, spoilt by rounding.
 NEARLY = 1e-9
 # Fewer states say little about whether the labels are too fine.
 MANY_STATES = 20
-
-# Words in the names of columns, alone, at the begin or at the end: session, session_id, sessionid, user_session.
-EPISODE_WORDS = (
-    "episode session user visitor client customer player patient trajectory rollout trial game device machine run env"
-).split()
-END_WORDS = "done terminal terminated termination".split()
-CUT_WORDS = "truncated truncation truncations timeout".split()
-# Whole names.
-SHORT_NAMES = {"ep": "episode", "uid": "episode", "sid": "episode", "traj": "episode", "end": "done", "ended": "done"}
-TIME_NAMES = "time timestamp datetime date ts t step timestep time_step event_time created_at".split()
-# What programs write where a value is missing.
-MISSING_WORDS = {"na", "n/a", "#n/a", "nan", "null", "none", "<na>"}
 
 
 # ---------------------------------------------------------------------------------------------- labels
@@ -47,8 +34,8 @@ def of_labels(labels):
     for one, other in zip(fractions, fractions[1:]):
         if other - one <= NEARLY * abs(other):
             yield (
-                f"states {seen[one]!r} and {seen[other]!r} differ by rounding only; they count as two states. Round the "
-                f"numbers first"
+                f"states {seen[one]!r} and {seen[other]!r} differ by rounding only; they count as two states. "
+                f"Round the numbers first"
             )
             return
 
@@ -103,12 +90,11 @@ def of_states_never_left(result, like_one_left, one_hot, several):
     unknown = np.count_nonzero(np.isnan(result.certainty_equivalence) & (result.visits > 0))
     left = len(result.states) - never.size
     if unknown == left:
-        effect = "no certainty equivalence is determined (every other state leads to it)" if one else (
-            "no certainty equivalence is determined (every other state leads to one of them)"
-        )
+        effect = f"no certainty equivalence is determined (every other state leads to {'it' if one else 'one of them'})"
     elif unknown:
         leads = "it" if one else "one of them"
-        effect = f"the certainty equivalence of {unknown} of {left} other states is not determined (they lead to {leads})"
+        those = f"{unknown} of {left} other states"
+        effect = f"the certainty equivalence of {those} is not determined (they lead to {leads})"
     else:
         effect = "there is no certainty equivalence for " + ("it" if one else "them")
     names = _some([repr(result.states[i]) for i in never])
@@ -144,8 +130,8 @@ def of_states_left_once(result):
     once, left = np.count_nonzero(result.visits == 1), np.count_nonzero(result.visits)
     if left >= MANY_STATES and 2 * once > left:
         yield (
-            f"{once} of {left} states were left only once: their values rest on a single transition. Coarser states say more, "
-            f"such as bins of a number (--bins, in Python read_csv(bins=))"
+            f"{once} of {left} states were left only once: their values rest on a single transition. Coarser states "
+            f"say more, such as bins of a number (--bins, in Python read_csv(bins=))"
         )
 
 
@@ -174,7 +160,8 @@ def of_the_iteration(result, one_hot):
         )
     elif result.more_layers:
         slow = one_hot and 1 - radius < 0.9 * (1 - result.gamma)
-        hint = f". A larger scale lowers the radius towards gamma = {result.gamma:g}" if slow else ""
+        limit = "gamma or less" if result.n_ends else f"gamma = {result.gamma:g}"
+        hint = f". A larger scale lowers the radius towards {limit}" if slow else ""
         yield (
             f"after {result.n_layers} layers the values are up to {result.distance:.3g} away from their limit; about "
             f"{result.more_layers} more would bring that below 0.1 % of the largest value (radius {radius:.6g}){hint}"
@@ -189,126 +176,13 @@ def notes(transitions):
     if transitions.n_left_out:
         stopped = transitions.n_episodes - transitions.n_ends
         yield (
-            f"{_count(stopped, 'episode just stops', 'episodes just stop')}: {transitions.n_left_out} last "
+            f"{count(stopped, 'episode just stops', 'episodes just stop')}: {transitions.n_left_out} last "
             f"{'reward' if transitions.n_left_out == 1 else 'rewards'} without a known successor left out"
         )
     if transitions.interleaved:
         yield "rows of some episodes stand between those of others; equal ids were read as one episode"
 
 
-def _count(n, one, many):
+def count(n, one, many):
+    """A number and its noun with verb."""
     return f"{n} {one if n == 1 else many}"
-
-
-# -------------------------------------------------------------------------------------------- columns
-
-
-def looks_like(name):
-    """Whether a column looks like "episode", "done", "truncated" or "time" by its name; None if like none of them."""
-    name = name.strip().lower()
-    if name in TIME_NAMES:
-        return "time"
-    parts = re.findall(r"[a-z]+", name)
-    for kind, words in (("truncated", CUT_WORDS), ("done", END_WORDS), ("episode", EPISODE_WORDS)):
-        for word in words:
-            if any(part in (word, f"{word}s") for part in parts):
-                return kind
-            if len(word) > 3 and any(part.startswith(word) or part.endswith(word) for part in parts):
-                return kind
-    return SHORT_NAMES.get("_".join(part for part in parts if part != "id"))
-
-
-def of_columns(unused, has_episode, done):
-    """Columns that look like episodes or ends and are not used.
-
-    Parameters
-    ----------
-    unused : list of str
-        The columns that have no role.
-    has_episode : bool
-        Whether a column of episodes was named.
-    done : str or None
-        The column of ends that was named.
-    """
-    for name in unused:
-        kind = looks_like(name)
-        if kind == "episode" and not has_episode:
-            yield (
-                f"column {name} looks like episodes and is not used: the last row of one leads to the first row of the "
-                f"next. Name it with --episode {_quoted(name)} (episode= in Python)"
-            )
-        elif kind == "done" and done is None:
-            without = "rewards at the end of an episode are left out" if has_episode else "ends lead to the next row"
-            yield (
-                f"column {name} looks like ends of episodes and is not used: {without}. Name it with "
-                f"--done {_quoted(name)} (done= in Python)"
-            )
-        elif kind == "truncated" and not has_episode:
-            yield (
-                f"column {name} looks like episodes that were cut off and is not used: their last row leads to the first "
-                f"row of the next. Name a column of episodes with --episode (episode= in Python); one that just stops "
-                f"leaves out its last reward, so --done is for real ends only"
-            )
-    if done is not None and looks_like(done) == "truncated":
-        yield (
-            f"column {done} looks like episodes that were cut off, and each counts as an end worth 0. If they would have "
-            f"gone on, name a column of episodes with --episode instead, and real ends with --done"
-        )
-
-
-def _quoted(name):
-    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
-
-
-def of_cut_offs(name, cut_off, done, ends):
-    """Rows that are called done because a time limit came.
-
-    Parameters
-    ----------
-    name, done : str
-        The columns that say "cut off" and "done".
-    cut_off : list of str
-    ends : ndarray of bool
-    """
-    both = sum(bool(end) and TRUTHS.get(text.strip().lower(), False) for text, end in zip(cut_off, ends))
-    if both:
-        yield (
-            f"{_count(both, 'row is', 'rows are')} done by column {done} and cut off by column {name}: an end worth 0. A time limit is no end: name a column of real ends (such as terminated) with --done"
-        )
-
-
-def of_shared_ids(name, values, episodes):
-    """One episode id with rows of several users, devices or sessions is several walks made one."""
-    owner = numbered(values, name)[1]
-    pairs = len(np.unique(episodes * (int(owner.max()) + 1) + owner))
-    n_episodes = len(np.unique(episodes))
-    if pairs > n_episodes:
-        yield (
-            f"rows with one episode id have several values in column {name}: if ids begin anew there, different walks "
-            f"are read as one. Make a column that holds both and name it with --episode"
-        )
-
-
-def of_time(name, values, lines, walks):
-    """Rows that are not in the order of their time.
-
-    Parameters
-    ----------
-    name : str
-    values : list of str
-    lines, walks : ndarray of int
-        Line and walk of each row.
-    """
-    numbers = [as_number(value.strip()) for value in values]
-    if None not in numbers:
-        values = np.array(numbers, dtype=float)
-    elif all(re.match(r"\d{4}-\d\d-\d\d", value.strip()) for value in values):
-        values = np.array([value.strip() for value in values])
-    else:
-        return
-    order = np.argsort(walks, kind="stable")
-    back = (values[order][1:] < values[order][:-1]) & (walks[order][1:] == walks[order][:-1])
-    if back.any():
-        yield (
-            f"column {name} goes back in line {lines[order][1:][back].min()}: rows must stand in the order of time"
-        )

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from ictd import _checks, convergence, td
+from ictd import _checks, _settings, convergence, td
 from ictd import features as feature_maps
 from ictd.evaluate import arguments, cautions
 from ictd.evaluate.result import Evaluation
@@ -56,7 +56,7 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
         different states, numbers above 1e100; a row that is done without a reward, or that follows the end of its
         episode; data without any transition.
     """
-    with np.errstate(all="ignore"):  # what overflows is looked for, whatever the caller has set
+    with _settings.numpy_defaults():
         return _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
 
 
@@ -136,7 +136,7 @@ def _leading_to(targets, transition):
 
 
 def _as_the_algorithm_sees_it(X, transitions, model):
-    """The distinct features, which of them each state has, and the empirical model in which equal ones are one state."""
+    """The distinct features, which of them each state has, and the model in which equal ones are one state."""
     if X is None:
         return feature_maps.one_hot(len(model.counts)), np.arange(len(model.counts)), model
     distinct, group = np.unique(X + 0.0, axis=0, return_inverse=True)
