@@ -101,7 +101,7 @@ TORN = """() => {
 
 # Boxes whose content is cut off at the side, without the sign that it goes on and a way to get there by keyboard.
 CUT = """() => [...document.querySelectorAll(".bd-article :is(div, pre, td, th, p, mjx-container)")]
-  .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3 && !e.closest("mjx-assistive-mml"))
+  .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3 && !e.closest("mjx-assistive-mml, .ictd-status"))
   .filter(e => getComputedStyle(e).overflowX !== "visible" && !(e.classList.contains("ictd-more") && e.tabIndex === 0))
   .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: ${e.textContent.trim().slice(0, 40)}`)"""
 
