@@ -28,7 +28,8 @@ BOOK := $(call stamp,$(BUILD)/book,$(PAGES))
 TESTED := $(call stamp,$(BUILD)/tested,$(CHECKED),$(BROWSER) $(ICTD_REQUIRE_BROWSER))
 
 # $(call done,files): leave the stamp, unless the files have changed since the name of the stamp was made
-done = @case $@ in *-"$$($(call sum,$(1)))"-*) touch $@;; *) echo 'Files were changed meanwhile. Please run make again.'; exit 1;; esac
+done = @case $@ in *-"$$($(call sum,$(1)))"-*) touch $@;; \
+	*) echo 'Files were changed meanwhile. Please run make again.'; exit 1;; esac
 
 # One thread: the stored outputs do not depend on the machine's cores. The environment's own kernel goes first.
 export OMP_NUM_THREADS ?= 1

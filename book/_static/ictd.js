@@ -59,7 +59,10 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
   // stays with it. After a hyphen or a dash a line may end.
   const SIDES = {
     previousSibling: (text) => text.splitText(text.data.search(/[^\s\-\u2010-\u2014/]*$/)),
-    nextSibling: (text) => (text.splitText(text.data.match(/^[^\s\-\u2010-\u2014/]*[\-\u2010-\u2014/]?/)[0].length), text),
+    nextSibling: (text) => {
+      text.splitText(text.data.match(/^[^\s\-\u2010-\u2014/]*[\-\u2010-\u2014/]?/)[0].length);
+      return text;
+    },
   };
 
   // The text that touches a node, cut off from the words beyond; it may stand outside of the emphasis that the node ends.
@@ -70,7 +73,8 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
 
   function bindMarks(formula) {
     let node = formula;
-    while (node.parentElement.matches("span, em, strong") && node.parentElement.childNodes.length === 1) node = node.parentElement;
+    const isWrapped = ({ parentElement: parent }) => parent.matches("span, em, strong") && parent.childNodes.length === 1;
+    while (isWrapped(node)) node = node.parentElement;
     const before = touching(node, "previousSibling"), after = touching(node, "nextSibling");
     if (!before.data && !after.data) return;
     const whole = document.createElement("span");
