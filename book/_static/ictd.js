@@ -136,6 +136,12 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
     document.querySelectorAll(".citation-list").forEach((list) => {
       list.querySelectorAll(":scope > .citation").forEach((item) => item.setAttribute("role", "listitem"));
     });
+    // What is printed in columns keeps them, and scrolls where there is no room; sentences wrap.
+    document.querySelectorAll(".bd-article div.cell_output pre").forEach((pre) => {
+      const lines = pre.textContent.split("\n").filter((line) => line.trim());
+      const inColumns = lines.filter((line) => /\S {2,}\S/.test(line));
+      pre.classList.toggle("ictd-columns", lines.length > 1 && inColumns.length > lines.length / 2);
+    });
     // A name in a narrow column breaks after a dot or an underscore, not in the middle of a word.
     document.querySelectorAll(".bd-article :is(td, th) code .pre").forEach((code) => {
       const parts = code.textContent.split(/(?<=[\w][._])(?=\w)/);
