@@ -20,7 +20,7 @@ PROGRAM = """\
 echo "${0##*/} $*" >> "$LOG"
 case "$*" in
     "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/jupyter-book";;
-    "-m pytest tests") env > environment; eval "$DURING_TESTS";;
+    "-m pytest tests "*) env > environment; eval "$DURING_TESTS";;
     *matplotlib*) [ -z "$REAL_FONTS" ] || exec %(python)s "$@";;
     *subprocess*) shift 3; exec "$@";;
     *book_site.py) [ -z "$REAL_LIST" ] || exec %(python)s "$@";;
