@@ -4,6 +4,7 @@ Each function returns the value in the form in which the caller wants it, or rai
 the argument, what came and what was expected.
 """
 
+import math
 import numbers
 from pathlib import Path
 
@@ -115,7 +116,21 @@ def indices(name, value, expected):
     result = _read(value)
     if result is None or result.dtype.kind not in "iu":
         raise TypeError(f"{name} must be {expected}; got {describe(value)}")
+    if result.dtype.kind == "u" and result.size and result.max() > np.iinfo(np.int64).max:  # it would become negative
+        raise ValueError(f"{name} must be {expected}, below 2**63; got {result.max()}")
     return result.astype(np.int64)
+
+
+def leading(shape, index):
+    """Select along leading dimensions: a function of arrays or tensors that begin with them.
+
+    An index that goes beyond them is an IndexError: where the numbers of tasks and of states happen to agree, it would
+    give something of the right shape, mixed from all tasks.
+    """
+    positions = np.arange(math.prod(shape)).reshape(shape)[index]
+    if any(part is Ellipsis for part in (index if isinstance(index, tuple) else (index,))):  # not all dimensions
+        return lambda values: values.reshape(-1, *values.shape[len(shape) :])[positions.copy()]
+    return lambda values: values[index]
 
 
 def booleans(name, value, length):
@@ -274,6 +289,8 @@ def file_path(name, value):
     """Return ``value`` as a Path."""
     if not isinstance(value, (str, Path)):
         raise TypeError(f"{name} must be a str or a Path; got {describe(value)}")
+    if value == "":  # Path would read it as the current folder
+        raise ValueError(f"{name} must not be an empty text; the current folder is '.'")
     return Path(value)
 
 

@@ -14,6 +14,7 @@ package names the type wherever it makes a tensor.
 """
 
 import contextlib
+import sys
 
 import numpy as np
 
@@ -26,9 +27,30 @@ PRINTING = {
 
 @contextlib.contextmanager
 def numpy_defaults():
-    """Let numbers overflow to infinity and become NaN without a warning or an error; they are looked for instead."""
-    with np.errstate(all="ignore"):
+    """Let numbers overflow to infinity and become NaN without a warning or an error; they are looked for instead.
+
+    Numbers down to the smallest one are kept.
+    """
+    with np.errstate(all="ignore"), _no_flush():
         yield
+
+
+# 5e-324 from its bits: its text may be read as 0 where the processor takes it for 0
+_SMALLEST = np.ones((), dtype=np.uint64).view(np.float64)[()]
+
+
+@contextlib.contextmanager
+def _no_flush():
+    """torch.set_flush_denormal lets the processor take the smallest numbers for 0, in NumPy as well."""
+    torch = sys.modules.get("torch")
+    flush = torch is not None and _SMALLEST == 0
+    if flush:
+        torch.set_flush_denormal(False)
+    try:
+        yield
+    finally:
+        if flush:
+            torch.set_flush_denormal(True)
 
 
 @contextlib.contextmanager
@@ -54,8 +76,27 @@ def torch_defaults():
             warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
             stack.callback(torch.use_deterministic_algorithms, True, warn_only=warn_only)
             torch.use_deterministic_algorithms(False)
+        _exact_products(torch, stack)
+        yield
+
+
+def _exact_products(torch, stack):
+    """Multiply matrices of float32 in float32, and set back what the reader has chosen when the stack is left."""
+    if not hasattr(torch.backends.mkldnn, "matmul"):  # before torch 2.9
         precision = torch.get_float32_matmul_precision()
         if precision != "highest":
             stack.callback(torch.set_float32_matmul_precision, precision)
             torch.set_float32_matmul_precision("highest")
-        yield
+        return
+    # Where the reader has used the newer settings, those of before can no longer be read: torch raises an error.
+    for setting in (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul):
+        precision = setting.fp32_precision
+        if precision not in ("none", "ieee"):
+            stack.callback(_set_back, setting, precision)
+            setting.fp32_precision = "ieee"
+
+
+def _set_back(setting, precision):
+    setting.fp32_precision = "none"
+    if setting.fp32_precision != precision:  # else it follows the setting for all products again
+        setting.fp32_precision = precision

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from ictd import _checks
 from ictd._settings import torch_defaults
 from ictd._tensors import (
+    check_dense,
     check_dtype,
     check_prompt,
     check_result,
@@ -84,6 +85,7 @@ def shift_left(Y):
     """
     if not isinstance(Y, torch.Tensor) or Y.ndim < 1:
         raise TypeError(f"Y must be a torch.Tensor of shape (..., rows, n+1); got {_checks.describe(Y)}")
+    check_dense("Y", Y)
     if Y.shape[-1] == 0:
         raise ValueError(f"Y must have at least one column; got shape {tuple(Y.shape)}")
     return F.pad(Y[..., 1:], (0, 1))

@@ -16,6 +16,11 @@ import numpy as np
 
 from ictd import _checks
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has no such locks
+    fcntl = None
+
 FORMAT = "ictd checkpoint"
 VERSION = 1
 _HEADER = "header.json"
@@ -33,7 +38,7 @@ def save(path, header, arrays):
     path : str or Path
         In an existing folder.
     header : dict
-        What JSON can hold.
+        What JSON can hold; "format" and "version" are added. The header of a loaded file can be saved again.
     arrays : dict of str to ndarray
         Numbers or truth values.
 
@@ -41,17 +46,23 @@ def save(path, header, arrays):
     ------
     TypeError
         A header or an array that holds other things.
+    ValueError
+        A header with a "format" or "version" of its own.
     OSError
         The disk is full, or the folder cannot be written.
     """
     path = _checks.file_path("path", path)
     _checks.instance("header", header, dict)
     try:
-        text = json.dumps(header | {"format": FORMAT, "version": VERSION})
+        text = json.dumps(header)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"header must hold what JSON can hold; {error}") from None
     if not _has_text_keys(header):
         raise TypeError("header must have strings as keys, also inside; JSON would turn other keys into strings")
+    for key in {"format", "version"} & header.keys():
+        if header.get("format") != FORMAT:  # no header of a loaded file: the entry would be replaced
+            raise ValueError(f"header must leave the key {key!r} to the file; got {header[key]!r}")
+    text = json.dumps(header | {"format": FORMAT, "version": VERSION})
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)} | _numbers(arrays)
     replace(path, lambda file: write_arrays(file, content))
 
@@ -93,6 +104,8 @@ def write_arrays(file, arrays):
 def replace(path, write):
     """Write a file; at any moment there is either the old one or the complete new one.
 
+    Threads and processes that write the same file wait for each other.
+
     Parameters
     ----------
     path : str or Path
@@ -104,15 +117,68 @@ def replace(path, write):
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         raise OSError(errno.EEXIST, "there is something else than a file", str(path))
     partial = _partial(path)
-    try:
-        partial.unlink(missing_ok=True)  # left by a kill; were it a link, its target would be written
-        with open(partial, "xb") as file:
+    with _alone(partial) as file:
+        try:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
+            if fcntl is None:  # Windows moves no open file
+                file.close()
+            os.replace(partial, path)
+        except BaseException:
+            if fcntl is None:
+                file.close()
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _alone(partial):
+    """An empty file, opened, that nobody else writes.
+
+    What a kill has left is used again; where that is a link, its target stays as it is.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    while True:
+        if partial.is_symlink():
+            partial.unlink(missing_ok=True)
+        handle = os.open(partial, flags, 0o666)
+        with open(handle, "r+b") as file, lock(handle, wait=True):
+            if _is_at(partial, handle):  # else the writer before has moved it away
+                file.truncate()
+                yield file
+                return
+
+
+def _is_at(path, handle):
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def lock(handle, wait=False):
+    """Lock an open file or folder; the lock ends with this process, however that ends.
+
+    Raises
+    ------
+    BlockingIOError
+        Somebody else has the lock, and ``wait`` is False.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
     finally:
-        partial.unlink(missing_ok=True)
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # to close it is not enough: a child of this process may have it open
+                fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _partial(path):
@@ -143,12 +209,17 @@ def read_arrays(content):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             # NumPy reads an array only as far as its shape says, and then meets no checksum if that is damaged
             damaged = archive.testzip()
-        if damaged:
-            raise ValueError(f"the checksum of {damaged} is wrong")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            if damaged:
+                raise ValueError(f"the checksum of {damaged} is wrong")
+            # `numpy.load` takes the names x and x.npy for one
+            return {name.removesuffix(".npy"): _read_array(archive, name) for name in archive.namelist()}
     except Exception as error:  # the readers of zip files and arrays answer damage with errors of many types
         raise ValueError(str(error)) from None
+
+
+def _read_array(archive, name):
+    with archive.open(name) as entry:
+        return np.lib.format.read_array(entry, allow_pickle=False)
 
 
 def load(path):

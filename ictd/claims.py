@@ -10,7 +10,7 @@ from ictd._settings import numpy_defaults
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class Instance(_checks.ReadOnly):
     """A random problem: a process, one trajectory of it, features, and the numbers of the algorithm.
 
     Attributes
@@ -38,6 +38,9 @@ class Instance:
     n_layers: int
     A: np.ndarray
     rng: np.random.Generator
+
+    def __post_init__(self):
+        _checks.freeze(self, X=self.X, A=self.A)
 
     @property
     def gamma(self):

@@ -111,7 +111,13 @@ def contraction_margin(M, gamma, visited=None):
 
 def _diagonal(M, visited):
     M = _square("M", M)
-    return M.diagonal() if visited is None else M.diagonal()[_mask(visited, len(M))]
+    where = np.arange(len(M)) if visited is None else np.flatnonzero(_mask(visited, len(M)))
+    diagonal = M.diagonal()[where]
+    wrong = np.flatnonzero((diagonal < 0) | (diagonal > 1 + _checks.SUM_TOLERANCE))
+    if wrong.size:
+        s = where[wrong[0]]
+        raise ValueError(f"M must be a kernel, with shares from 0 to 1; entry ({s}, {s}) is {M[s, s]}")
+    return diagonal
 
 
 @numpy_defaults()
@@ -140,7 +146,10 @@ def iteration_matrix(M, transition, gamma, step_size=1.0):
     gamma = _checks.discount(gamma)
     step_size = _checks.real("step_size", step_size, low=0, low_open=True)
     identity = np.eye(len(M))
-    return identity - step_size * M @ (identity - gamma * transition)
+    J = identity - step_size * M @ (identity - gamma * transition)
+    if not np.isfinite(J).all():
+        raise ValueError("M, transition and step_size must be smaller: an entry of the iteration matrix overflows")
+    return J
 
 
 @numpy_defaults()
@@ -155,7 +164,14 @@ def spectral_radius(J):
     -------
     float
     """
-    return float(np.abs(np.linalg.eigvals(_square("J", J))).max())
+    return _not_too_large("J", "spectral radius", np.abs(np.linalg.eigvals(_square("J", J))).max())
+
+
+def _not_too_large(name, what, number):
+    """A number as a float; a bound or a mean that overflowed would say nothing."""
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be smaller: the {what} overflows")
+    return float(number)
 
 
 # ---------------------------------------------------------------------------------- norm and its bound
@@ -173,7 +189,7 @@ def infinity_norm(J):
     -------
     float
     """
-    return float(np.abs(_square("J", J)).sum(axis=1).max())
+    return _not_too_large("J", "norm", np.abs(_square("J", J)).sum(axis=1).max())
 
 
 @numpy_defaults()
@@ -219,7 +235,7 @@ def norm_bound(M, gamma, step_size=1.0, visited=None):
     gamma = _checks.discount(gamma)
     step_size = _checks.real("step_size", step_size, low=0, low_open=True)
     least = float(M.diagonal().min())
-    return abs(1 - step_size * least) + step_size * (1 - least + gamma)
+    return _not_too_large("step_size", "bound", abs(1 - step_size * least) + step_size * (1 - least + gamma))
 
 
 # ------------------------------------------------------------------------- a weaker sufficient condition
@@ -379,16 +395,21 @@ def balanced_kernel(weights, X, A=None):
     if (weights <= 0).any():
         raise ValueError(f"weights must be positive; got {weights.min()}")
     X = _checks.array("X", X, (weights.size, "d"))
+    if not np.isfinite(weights.sum()):
+        raise ValueError(f"weights must be smaller: their sum overflows; got up to {weights.max():.3g}")
     A = np.eye(X.shape[1]) if A is None else _checks.array("A", A, (X.shape[1], X.shape[1]))
     if not np.allclose(A, A.T, rtol=1e-12, atol=0) or np.linalg.eigvalsh(A).min() < -1e-12 * np.abs(A).max():
         raise ValueError(f"A must be symmetric and positive semidefinite; got {A.tolist()}")
-    scores = X @ A @ X.T + np.log(weights / weights.sum())
+    products = X @ A @ X.T
+    if not np.isfinite(products).all():
+        raise ValueError("X must hold smaller features: a score overflows")
+    scores = products + np.log(weights / weights.sum())
     bias = -scores.diagonal() / 2
     for _ in range(100):
         logits = scores + bias
         top = logits.max(axis=1, keepdims=True)
         bias = (bias - top[:, 0] - np.log(np.exp(logits - top).sum(axis=1))) / 2
-    return td.softmax_kernel(X, X, lambda queries, sources: X @ A @ X.T + bias, weights)
+    return td.softmax_kernel(X, X, lambda queries, sources: products + bias, weights)
 
 
 # ------------------------------------------------------------------ errors against depth and context length
@@ -576,6 +597,7 @@ def fitted_slope(lengths, floors, rng, n_resamples=2000):
     if np.unique(lengths).size < 2:
         raise ValueError(f"lengths must hold at least two different ones; got {lengths.tolist()}")
     floors = _positive("floors", floors, (lengths.size, "m"))
+    _not_too_large("floors", "mean", floors.sum(axis=1).max())
     logs = np.log(lengths)
     slopes = _bootstrap(floors, lambda sample: _slopes(logs, np.log(sample.mean(axis=-1)).T), rng, n_resamples)
     return Interval(*slopes.tolist())

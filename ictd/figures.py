@@ -5,7 +5,6 @@ lines are layers, each the median over seeds.
 """
 
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -30,6 +29,7 @@ def of_run(run):
     dict of str to bytes
         SVG files by name.
     """
+    _checks.instance("run", run, runs.SavedRun)
     return {name: _file(*function(run)) for name, function in OF_RUN.items()}
 
 
@@ -57,7 +57,7 @@ def draw(folder, overwrite=False):
     OSError
         A figure cannot be written.
     """
-    folder, overwrite = Path(folder), _checks.flag("overwrite", overwrite)
+    folder, overwrite = _checks.file_path("folder", folder), _checks.flag("overwrite", overwrite)
     finished, rows, notes = [], [], []
     if runs.TABLE in runs.entries(folder):
         for row in runs.read_table(folder)["points"]:
@@ -199,6 +199,8 @@ def of_sweep(rows):
     dict of str to bytes
         One SVG file for each 20 points that are finished.
     """
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, dict) and "status" in row for row in rows):
+        raise TypeError(f"rows must be the list that sweep.sweep gives; got {_checks.describe(rows)}")
     rows = [row for row in rows if row["status"] == "finished"]
     starts = range(0, len(rows), _ROWS)
     return {_overview_name(start): _file(*_overview(rows[start : start + _ROWS])) for start in starts}

@@ -13,7 +13,7 @@ import torch
 
 from ictd import _checks, tasks
 from ictd._settings import PRINTING, torch_defaults
-from ictd._tensors import check_dtype
+from ictd._tensors import check_dense, check_dtype
 from ictd.state_form import (
     Inputs,
     check_fits,
@@ -27,8 +27,8 @@ from ictd.state_form import (
 )
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, eq=False)
+class Estimate(_checks.ReadOnly):
     """An estimate with its standard error; floats, or arrays over parameter sets.
 
     An unbiased estimate of a squared norm can be negative.
@@ -36,6 +36,14 @@ class Estimate:
 
     value: float
     standard_error: float
+
+    def __post_init__(self):
+        _checks.freeze(self, **vars(self))
+
+    def __eq__(self, other):
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        return all(map(np.array_equal, vars(self).values(), vars(other).values()))
 
     def __repr__(self):
         if np.ndim(self.value):
@@ -237,7 +245,7 @@ class Windows:
 
     def __getitem__(self, index):
         """Some of the windows; the index selects along leading dimensions."""
-        return Windows(self.here[index], self.there[index], self.reward[index])
+        return Windows(self.here[index], self.there[index], _checks.leading(tuple(self.reward.shape), index)(self.reward))
 
 
 def windows(batch, contexts, dtype=torch.float64):
@@ -391,7 +399,7 @@ def neu(model, windows):
     """
     update = _model_updates(model, windows)
     estimate = squared_norm(update)
-    return Estimate(float(estimate.value), float(estimate.standard_error))
+    return _finite_estimate(estimate.value, estimate.standard_error)
 
 
 @torch_defaults()
@@ -401,7 +409,15 @@ def one_batch_neu(model, windows):
     Its expectation is the NEU loss plus the variance of g, which shrinks like 1/T.
     """
     squares = _model_updates(model, windows).square().sum(dim=-1)
-    return Estimate(float(squares.mean()), float(squares.std() / len(squares) ** 0.5))
+    return _finite_estimate(squares.mean(), squares.std() / len(squares) ** 0.5)
+
+
+def _finite_estimate(*numbers):
+    """The estimate for a model, in floats; updates may be finite and their squares not."""
+    estimate = Estimate(*map(float, numbers))
+    if not np.isfinite(list(vars(estimate).values())).all():
+        raise ValueError(f"model must have smaller gradients on the windows: their squares overflow; got {estimate}")
+    return estimate
 
 
 def _model_updates(model, windows):
@@ -474,7 +490,7 @@ def squared_norm(updates):
     -------
     Estimate
         Of ``|m|^2``, from all pairs of different draws: ``(|sum g|^2 - sum |g|^2) / (B (B - 1))``. NaN where an
-        update holds NaN.
+        update holds NaN, or where a square overflows.
     """
     floating = isinstance(updates, torch.Tensor) and updates.is_floating_point()
     B = len(updates) if floating and updates.ndim > 1 and updates.shape[-1] > 0 else 0
@@ -483,6 +499,7 @@ def squared_norm(updates):
             f"updates must be a tensor of floating-point numbers of shape (B, ..., p) with B >= 3; "
             f"got {_checks.describe(updates)}"
         )
+    check_dense("updates", updates)
     updates = updates.detach().double().cpu()  # squares of float16 overflow soon
     total = updates.sum(dim=0)
     squares = updates.square().sum(dim=-1)

@@ -23,13 +23,8 @@ import numpy as np
 
 from ictd import _checks, pretrain
 from ictd._settings import numpy_defaults
-from ictd.checkpoint import read_arrays, replace, write_arrays
+from ictd.checkpoint import fcntl, lock, read_arrays, replace, write_arrays
 from ictd.pretrain.config import record_shapes
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows has no locks of folders
-    fcntl = None
 
 CONFIG, CHECKPOINT, HISTORY, SUMMARY = "config.json", "checkpoint.npz", "history.npz", "summary.json"
 FIGURES = "figure-*.svg"
@@ -108,18 +103,17 @@ def locked(folder):
     RunError
         Another process works in the folder.
     """
-    if fcntl is None:
+    if fcntl is None:  # Windows has no locks of folders
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{folder} is in use: another process works in it") from None
-        except OSError:  # a file system without locks
-            pass
-        yield
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(lock(handle))
+            except BlockingIOError:
+                raise RunError(f"{folder} is in use: another process works in it") from None
+            yield
     finally:
         os.close(handle)
 
@@ -484,13 +478,15 @@ def succeeds(weights, scores):
 
     Parameters
     ----------
-    weights, scores : ndarray, shape (K, sets)
+    weights, scores : array_like, shape (K, sets)
         Cosines of the value weights with (1, 1, -1) and of the score matrix with I, as `pretrain.History` has them.
 
     Returns
     -------
     ndarray of bool, shape (K,)
     """
+    weights = _checks.array("weights", weights, ("K", "sets"), finite=False)
+    scores = _checks.array("scores", scores, weights.shape, finite=False)
     if weights.shape[1] > 1:
         weights = weights[:, 1:]
     return (weights > SUCCESS_COSINE).all(axis=1) & (scores > SUCCESS_COSINE).all(axis=1)

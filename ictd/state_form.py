@@ -68,8 +68,7 @@ class Inputs:
         check_fits("log_counts", self.log_counts, self.features, (*lead, S), finite=False)
         check_fits("transition", self.transition, self.features, (*lead, S, S))
         check_fits("mean_reward", self.mean_reward, self.features, (*lead, S))
-        if not (self.log_counts < torch.inf).all() or (self.log_counts == -torch.inf).all(dim=-1).any():
-            raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
+        _check_log_counts(self.log_counts)
         sums = self.transition.sum(dim=-1)
         rounding = 1e-6 + S * torch.finfo(sums.dtype).eps
         never = self.log_counts == -torch.inf
@@ -86,8 +85,9 @@ class Inputs:
 
     def __getitem__(self, index):
         """Some of the contexts; the index selects along leading dimensions, and leaves at least one."""
+        select = _checks.leading(tuple(self.features.shape[:-2]), index)
         parts = (getattr(self, field.name) for field in fields(self))
-        return Inputs(*(None if part is None else part[index] for part in parts))
+        return Inputs(*(None if part is None else select(part) for part in parts))
 
     def prompts(self):
         """Prompt matrices Z_0, shape (..., T, d+3, n+1)."""
@@ -110,6 +110,11 @@ def check_fits(name, tensor, like, shape, finite=True):
     if tuple(tensor.shape) != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)}; got shape {tuple(tensor.shape)}")
     return check_finite(name, tensor) if finite else tensor
+
+
+def _check_log_counts(log_counts):
+    if not (log_counts < torch.inf).all() or (log_counts == -torch.inf).all(dim=-1).any():
+        raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
 
 
 def _check_states(states, lead, n_states):
@@ -214,6 +219,9 @@ def kernel(score_matrix, features, log_counts, finite=True):
         check_fits(name, tensor, features, (*lead, *shape), finite=False)
     leads = (score_matrix.shape[:-2], features.shape[:-2], log_counts.shape[:-1])
     _broadcast("score_matrix, features and log_counts", *leads)
+    if finite:
+        check_finite("score_matrix", score_matrix)
+        _check_log_counts(log_counts)
     M = _kernel(score_matrix, features, log_counts)
     return check_result("features", features, M, "scores overflow") if finite else M
 
@@ -269,6 +277,8 @@ def check_parameters(parameters):
                 f"parameters must be floating-point tensors as in `state_form`; {name} is {_checks.describe(tensor)}"
             )
         check_dense("parameters", tensor)
+        if tensor.numel() == 0:
+            raise ValueError(f"parameters must not be empty; {name} has shape {tuple(tensor.shape)}")
 
 
 def _check(parameters, inputs, gamma, n_layers, form):

@@ -75,10 +75,15 @@ def grid(values, label="{}-{}".format, make=pretrain.Config):
         A value is given twice, a combination is refused by ``make``, or labels make no names of folders.
     """
     _checks.instance("values", values, dict)
+    for name, function in {"label": label, "make": make}.items():
+        if not callable(function):
+            raise TypeError(f"{name} must be a function; got {_checks.describe(function)}")
     fields = [field.name for field in dataclasses.fields(pretrain.Config)]
     several = {_checks.option("a field of values", field, fields): _several(field, values[field]) for field in values}
     vary = [field for field in several if len(several[field]) > 1]
     configs = [make(**dict(zip(several, combination))) for combination in itertools.product(*several.values())]
+    for made in configs:
+        _checks.instance("what make gives", made, pretrain.Config)
     for field in vary:  # as the configurations hold them: 0.5 of Python and of NumPy are the same
         counts = collections.Counter(getattr(config, field) for config in configs)
         value, count = counts.most_common(1)[0]

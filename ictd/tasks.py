@@ -63,7 +63,8 @@ class Tasks(_checks.ReadOnly):
 
     def __getitem__(self, index):
         """Some of the tasks; the index selects along leading dimensions."""
-        return Tasks(self.transition[index], self.reward[index], self.features[index])
+        select = _checks.leading(self.shape, index)
+        return Tasks(*map(select, (self.transition, self.reward, self.features)))
 
     def reshape(self, shape):
         """The same tasks with other leading dimensions."""
@@ -122,6 +123,8 @@ class Tasks(_checks.ReadOnly):
         if noise:
             normal = [rng.standard_normal((*shape, n)) for rng in rngs]
             rewards = rewards + noise * (normal[0] if single else np.stack(normal))
+            if not np.isfinite(rewards).all():
+                raise ValueError(f"reward_noise must be smaller: a reward overflows; got {noise:.3g}")
         return Contexts(states, rewards, self.n_states)
 
 
@@ -161,7 +164,8 @@ class Contexts(_checks.ReadOnly):
 
     def __getitem__(self, index):
         """Some of the contexts; the index selects along leading dimensions."""
-        return Contexts(self.states[index], self.rewards[index], self.n_states)
+        select = _checks.leading(self.states.shape[:-1], index)
+        return Contexts(select(self.states), select(self.rewards), self.n_states)
 
     def reshape(self, shape):
         """The same contexts with other leading dimensions."""

@@ -1,9 +1,11 @@
 """Weighted softmax TD in position form and in state form, and the empirical model whose value it seeks.
 
 Scores are callables ``score(queries (q, d), sources (m, d)) -> (q, m)``; entry (j, i) is g(S_j, S_i), how
-much query j attends to source i. Kernels are indexed [query, source] and have rows that sum to 1.
+much query j attends to source i. Those made here can be pickled, for a pool of processes. Kernels are indexed
+[query, source] and have rows that sum to 1.
 """
 
+import functools
 import inspect
 from dataclasses import dataclass
 
@@ -27,13 +29,19 @@ def inner_product_score(scale=1.0):
     scale : float
         Score scale beta, at least 0. Large values sharpen the kernel; 0 weights all sources equally.
     """
-    scale = _checks.real("scale", scale, low=0)
+    return functools.partial(_inner_products, _checks.real("scale", scale, low=0))
 
-    @numpy_defaults()
-    def score(queries, sources):
-        return _finite_scores(scale * (np.asarray(queries) @ np.asarray(sources).T))
 
-    return score
+@numpy_defaults()
+def _inner_products(scale, queries, sources):
+    queries, sources = _features(queries, sources)
+    return _finite_scores(scale * (queries @ sources.T))
+
+
+def _features(queries, sources):
+    """What a score is called with, as floats: small integers would wrap, and other shapes broadcast."""
+    queries = _checks.array("queries", queries, ("q", "d"))
+    return queries, _checks.array("sources", sources, ("m", queries.shape[1]))
 
 
 def _finite_scores(scores):
@@ -56,28 +64,28 @@ def bilinear_score(A):
     A = _checks.array("A", A, ("d", "d"))
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"A must be square, of shape (d, d); got shape {A.shape}")
+    return functools.partial(_bilinear, A)
 
-    @numpy_defaults()
-    def score(queries, sources):
-        queries, sources = np.asarray(queries), np.asarray(sources)
-        if queries.shape[-1] != A.shape[0]:
-            raise ValueError(
-                f"A must have shape (d, d) for features of dimension d = {queries.shape[-1]}; got shape {A.shape}"
-            )
-        return _finite_scores(queries @ A.T @ sources.T)
 
-    return score
+@numpy_defaults()
+def _bilinear(A, queries, sources):
+    queries, sources = _features(queries, sources)
+    if queries.shape[1] != A.shape[0]:
+        raise ValueError(
+            f"A must have shape (d, d) for features of dimension d = {queries.shape[1]}; got shape {A.shape}"
+        )
+    return _finite_scores(queries @ A.T @ sources.T)
 
 
 def tabular_score():
     """The exact tabular score: 0 where two feature vectors are equal, -inf elsewhere."""
+    return _tabular
 
-    def score(queries, sources):
-        queries, sources = np.asarray(queries), np.asarray(sources)
-        same = (queries[:, None, :] == sources[None, :, :]).all(axis=-1)
-        return np.where(same, 0.0, -np.inf)
 
-    return score
+def _tabular(queries, sources):
+    queries, sources = _features(queries, sources)
+    same = (queries[:, None, :] == sources[None, :, :]).all(axis=-1)
+    return np.where(same, 0.0, -np.inf)
 
 
 # -------------------------------------------------------------------------------------------- kernels
@@ -384,7 +392,13 @@ def certainty_equivalence(model, gamma, boundary=None):
         right = right + gamma * model.transition[np.ix_(inside, reached)] @ boundary[reached]
     values = np.full(n_states, np.nan)
     inner = model.transition[np.ix_(inside, inside)]
-    values[inside] = solve_bellman(inner, right, gamma)
+    try:
+        values[inside] = solve_bellman(inner, right, gamma)
+    except ValueError:
+        raise ValueError(
+            f"model and boundary must hold smaller numbers: the value overflows; rewards are up to "
+            f"{np.abs(model.reward[inside]).max():.3g} in size"
+        ) from None
     return values
 
 

@@ -270,7 +270,7 @@ def _constructed(case, general):
     d = case.X.shape[1]
     V, A = attention.constructed_parameters(d, case.step_size)
     if general:
-        A[:d, :d] = torch.from_numpy(case.A)
+        A[:d, :d] = torch.tensor(case.A)
     return V, A
 
 

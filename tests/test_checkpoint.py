@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -58,10 +59,19 @@ def test_what_is_saved_is_loaded(path):
 
 
 def test_save_replaces(path):
-    """A second save takes the place of the first; a header cannot claim another format."""
-    checkpoint.save(path, {"step": 4, "version": 99, "format": "other"}, {"x": np.ones(2)})
+    """A second save takes the place of the first; what was loaded can be saved again."""
+    checkpoint.save(path, {"step": 4}, {"x": np.ones(2)})
+    checkpoint.save(path, *checkpoint.load(path))
     header, arrays = checkpoint.load(path)
-    assert header["step"] == 4 and header["version"] == checkpoint.VERSION and list(arrays) == ["x"]
+    assert header == {"step": 4, "format": checkpoint.FORMAT, "version": checkpoint.VERSION} and list(arrays) == ["x"]
+
+
+@pytest.mark.parametrize("taken", [{"version": 1}, {"format": "other"}, {"version": 1, "format": None}])
+def test_a_header_cannot_claim_another_format(path, taken):
+    """Its entry would be replaced without a word."""
+    with pytest.raises(ValueError, match="^header must leave the key .* to the file"):
+        checkpoint.save(path, taken, {})
+    assert same(checkpoint.load(path)[1])
 
 
 def test_truncated_anywhere(path):
@@ -205,7 +215,10 @@ def test_objects_are_not_saved(path):
     assert path.read_bytes() == content and os.listdir(path.parent) == ["run.npz"]
 
 
-NAMES = ["allow_pickle", "file", "args", "kwds", "arr_0", "x.npy", "a/b", "../x", "", "é", "two words", "header"]
+NAMES = [
+    "allow_pickle", "file", "args", "kwds", "arr_0", "x.npy", "a/b", "../x", "", "é", "two words", "header",
+    "x", "x.npy.npy", ".npy", "header.json.npy",  # NumPy takes the names x and x.npy for one
+]  # fmt: skip
 
 
 def test_every_name_comes_back(tmp_path):
@@ -296,6 +309,35 @@ def test_the_file_is_whole_at_every_moment(path, monkeypatch):
     monkeypatch.setattr(os, "replace", watch)
     checkpoint.save(path, {"step": 5}, {})
     assert seen == [True] and checkpoint.load(path)[0]["step"] == 5
+
+
+@pytest.mark.skipif(checkpoint.fcntl is None, reason="there are no locks of files")
+def test_writers_of_one_file_wait_for_each_other(path):
+    """None of them fails, and whoever reads meanwhile finds a whole file."""
+
+    def work(number):
+        for step in range(30):
+            checkpoint.save(path, {"step": step}, {"x": np.full(2000, number)})
+            _, arrays = checkpoint.load(path)
+            assert len(set(arrays["x"])) == 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.skipif(checkpoint.fcntl is None, reason="there are no locks of files")
+def test_a_lock_ends_with_the_work_also_if_a_child_process_lives_on(tmp_path):
+    """A forked child, as of a pool of workers, has a duplicate of the open folder."""
+    first, second = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+    with checkpoint.lock(first):
+        child = os.dup(first)
+        with pytest.raises(BlockingIOError), checkpoint.lock(second):
+            pass
+    with checkpoint.lock(second):
+        pass
+    for handle in (first, second, child):
+        os.close(handle)
 
 
 def test_left_over_of_a_killed_process(path):

@@ -631,6 +631,43 @@ ROWS = [
     ("layers beyond float64", lambda: SoftmaxICTD.constructed(2, 40, 0.9, 1e9).values(Z), ValueError,
      "Z0", "every layer", "diverges"),
     ("no columns", lambda: shift_left(torch.ones(2, 0)), ValueError, "Y", "at least one column", "(2, 0)"),
+    ("bound beyond float64", lambda: convergence.norm_bound(KERNEL, 0.9, 1.7e308), ValueError, "step_size", "overflows"),
+    ("iteration beyond float64", lambda: convergence.iteration_matrix(KERNEL * 1e200, P * 1e200, 0.9),
+     ValueError, "M,", "overflows"),
+    ("norm beyond float64", lambda: convergence.infinity_norm(np.full((3, 3), 1e308)), ValueError, "J", "overflows"),
+    ("radius beyond float64", lambda: convergence.spectral_radius(np.full((3, 3), 1e308)),
+     ValueError, "J", "overflows"),
+    ("mean floor beyond float64", lambda: convergence.fitted_slope([10, 100], np.full((2, 4), 1.7e308), RNG, 9),
+     ValueError, "floors", "overflows"),
+    ("sum of weights beyond float64", lambda: convergence.balanced_kernel([1.7e308] * 3, X[:3]),
+     ValueError, "weights", "overflows"),
+    ("scores beyond float64", lambda: convergence.balanced_kernel(np.ones(3), X[:3] * 1e200),
+     ValueError, "X", "overflows"),
+    ("noise beyond float64", lambda: BATCH.sample(50, np.random.default_rng(0), 1.7e308),
+     ValueError, "reward_noise", "overflows", "1.7e+308"),
+    ("values beyond float64", lambda: td.certainty_equivalence(
+        td.empirical_model(Trajectory([0, 1, 2], [1.7e308] * 2), 3), 0.9, 1.7e308),
+     ValueError, "model", "overflows", "1.7e+308"),
+    ("states that would wrap", lambda: Trajectory(np.array([2**63, 0], np.uint64), [1.0]),
+     ValueError, "states", "below 2**63", "9223372036854775808"),
+    # ---- what is no kernel, no dense tensor, no path
+    ("twice the identity", lambda: convergence.contraction_margin(2 * np.eye(3), 0.9),
+     ValueError, "M", "kernel", "(0, 0)", "2.0"),
+    ("negative share", lambda: convergence.diagonality([[0.5, 0.5], [2, -1]]), ValueError, "M", "kernel", "(1, 1)", "-1"),
+    ("sparse columns", lambda: shift_left(torch.eye(3).to_sparse()), TypeError, "Y", "dense", "sparse_coo"),
+    ("columns without data", lambda: shift_left(torch.ones(3, 3, device="meta")), TypeError, "Y", "dense", "meta"),
+    ("no folder", lambda: _checks.file_path("folder", ""), ValueError, "folder", "empty"),
+    # ---- scores that are called directly
+    *((f"{what} for {name}", lambda score=score, queries=queries, sources=sources: score(queries, sources), kind,
+       argument, *fragments)
+      for name, score in {"inner": td.inner_product_score(), "bilinear": td.bilinear_score(np.eye(2)),
+                          "tabular": td.tabular_score()}.items()
+      for what, queries, sources, kind, argument, *fragments in [
+          ("one row", [1.0, 2.0], [[1.0, 2.0]], ValueError, "queries", "(q, d)", "(2,)"),
+          ("fewer features", [[1.0, 2.0]], [[1.0]], ValueError, "sources", "(m, 2)", "(1, 1)"),
+          ("complex features", [[1j, 0]], [[1.0, 2.0]], TypeError, "queries", "real numbers", "complex128"),
+          ("masked features", [[1.0, 2.0]], np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), ValueError, "sources", "masked"),
+          ("NaN", [[NAN, 2.0]], [[NAN, 2.0]], ValueError, "queries", "finite", "nan")]),
     ("check is a text", lambda: MODEL.values(Z, check="no"), TypeError, "check", "True or False", "'no'"),
 ]
 ROWS += [

@@ -148,6 +148,26 @@ NUMPY = {
     "print precision 1": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20),
     "print legacy": lambda: np.printoptions(legacy="1.13"),
 }
+@contextlib.contextmanager
+def _flush_denormals():
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor keeps all numbers")
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextlib.contextmanager
+def _precision(of):
+    """The settings of torch 2.9 and later; those of before cannot be read meanwhile."""
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("older than torch 2.9")
+    setting = of(torch.backends)
+    with _set(lambda value: setattr(setting, "fp32_precision", value), "bf16", setting.fp32_precision):
+        yield
+
+
 TORCH = {
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
@@ -159,6 +179,9 @@ TORCH = {
     "anomaly": _anomaly,
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "matmul precision": lambda: _set(torch.set_float32_matmul_precision, "medium", "highest"),
+    "precision of products": lambda: _precision(lambda backends: backends.mkldnn.matmul),
+    "precision of everything": lambda: _precision(lambda backends: backends),
+    "small numbers are 0": _flush_denormals,
 }
 PYTHON = {
     "warnings are errors": _strict_warnings,
@@ -185,6 +208,13 @@ FIGURES |= {f"style {name}": lambda name=name: mpl.style.context(name) for name 
 SETTINGS = NUMPY | TORCH | PYTHON | FIGURES
 
 
+def _precisions():
+    backends = torch.backends
+    if hasattr(backends.mkldnn, "matmul"):
+        return [s.fp32_precision for s in (backends, backends.mkldnn, backends.mkldnn.matmul, backends.cuda.matmul)]
+    return torch.get_float32_matmul_precision()
+
+
 def _reader_sees():
     """The settings that a reader could look at."""
     return {
@@ -196,7 +226,8 @@ def _reader_sees():
         "device": torch.empty(0).device,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
-        "precision": torch.get_float32_matmul_precision(),
+        "precision": _precisions(),
+        "small numbers": np.float64(5e-324) * 1 == 0,
         "threads": torch.get_num_threads(),
         "filters": list(warnings.filters),
         "rc": dict(mpl.rcParams),

@@ -366,6 +366,20 @@ def test_figures_that_cannot_be_written_leave_the_run_as_it_is(tmp_path, finishe
     assert_same_results(folder, finished)
 
 
+@pytest.mark.parametrize(
+    "weights, scores, message",
+    [
+        (np.ones((4, 1)), np.ones((1, 1)), r"scores must have shape \(4, 1\); got shape \(1, 1\)"),
+        (np.ones(4), np.ones(4), r"weights must have shape \(K, sets\); got shape \(4,\)"),
+    ],
+)
+def test_cosines_of_different_runs_are_no_pattern(weights, scores, message):
+    """They are not broadcast. Lists will do, and NaN is no success."""
+    with pytest.raises(ValueError, match=f"^{message}"):
+        runs.succeeds(weights, scores)
+    assert runs.succeeds([[1.0], [np.nan]], [[1.0], [1.0]]).tolist() == [True, False]
+
+
 def test_nothing_is_reported_before_the_folder_is_free(tmp_path):
     """A run in use is refused, and does not first say that it goes on."""
     runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})

@@ -16,6 +16,22 @@ def generators(*numbers):
     return [np.random.default_rng(number) for number in numbers]
 
 
+def test_an_index_selects_tasks_and_nothing_else():
+    """With as many tasks as states, one beyond would give a stochastic matrix mixed from all tasks."""
+    batch = tasks.draw(3, 3, 2, *generators(0))
+    contexts = batch.sample(5, *generators(1))
+    for beyond in ((slice(None), 0), (slice(None), slice(1, None)), (0, 0)):
+        for whole in (batch, contexts):
+            with pytest.raises(IndexError, match="too many indices"):
+                whole[beyond]
+    with pytest.raises(IndexError, match="too many indices"):
+        batch[0][0]
+    pair = batch.reshape((1, 3))
+    for index in ((..., 1), (0, 1), (slice(None), 1), (..., [0, 2]), (0, np.array([True, False, True])), None, ...):
+        expected = np.broadcast_to(np.arange(3), (1, 3))[index]
+        assert (pair[index].reward == batch.reward[expected]).all() and pair[index].shape == expected.shape
+
+
 def plain_path(P, state, uniforms):
     """One chain in plain loops: the first state at which the sum of probabilities exceeds u, or the last possible."""
     states = [int(state)]

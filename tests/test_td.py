@@ -1,6 +1,7 @@
 """Weighted softmax TD: its forms agree, and the theory of its fixed point, rate and limits holds."""
 
 import functools
+import pickle
 
 import numpy as np
 import pytest
@@ -133,6 +134,21 @@ def test_scores_take_lists(score, expected):
     """A score that is called directly takes lists as well as arrays; by hand for (1, 2) and (3, 4)."""
     x = [[1, 2], [3, 4]]
     assert score(x, x).tolist() == score(np.array(x), np.array(x)).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16])
+def test_narrow_numbers_do_not_wrap_in_a_score(dtype):
+    """100 * 100 and 300 * 300 have no place in 8 bits, or in half precision."""
+    x = np.array([[100, 100]] if dtype != np.float16 else [[300, 300]], dtype=dtype)
+    expected = [[2.0 * float(x[0, 0]) ** 2]]
+    assert td.inner_product_score()(x, x).tolist() == td.bilinear_score(np.eye(2))(x, x).tolist() == expected
+
+
+@pytest.mark.parametrize("score", [td.inner_product_score(2.0), td.bilinear_score([[0, 1], [0, 0]]), td.tabular_score()])
+def test_scores_can_be_sent_to_another_process(score):
+    x = np.random.default_rng(0).normal(size=(3, 2))
+    again = pickle.loads(pickle.dumps(score))
+    assert td.softmax_kernel(x, x, again).tobytes() == td.softmax_kernel(x, x, score).tobytes()
 
 
 @pytest.mark.filterwarnings("error")
