@@ -28,7 +28,8 @@ BOOK := $(call stamp,$(BUILD)/book,$(PAGES))
 TESTED := $(call stamp,$(BUILD)/tested,$(CHECKED),$(BROWSER) $(ICTD_REQUIRE_BROWSER))
 
 # $(call done,files): leave the stamp, unless the files have changed since the name of the stamp was made
-done = @case $@ in *-"$$($(call sum,$(1)))"-*) touch $@;; *) echo 'Files were changed meanwhile. Please run make again.'; exit 1;; esac
+done = @case $@ in *-"$$($(call sum,$(1)))"-*) touch $@;; \
+	*) echo 'Files were changed meanwhile. Please run make again.'; exit 1;; esac
 
 # One thread: the stored outputs do not depend on the machine's cores. The environment's own kernel goes first.
 export OMP_NUM_THREADS ?= 1
@@ -46,6 +47,9 @@ $(BOOK) $(TESTED): export JUPYTER_RUNTIME_DIR := $(SETTINGS)/jupyter
 # matplotlib's list of fonts, made once and without its message, which would count as an output of the first notebook
 fonts = @mkdir -p "$(SETTINGS)/matplotlib" "$(SETTINGS)/ipython" "$(SETTINGS)/jupyter" && \
 	$(PY) -c 'import logging; logging.disable(); import matplotlib.font_manager'
+
+# Test files run side by side, one process for each core up to four.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # Stop a run that hangs: $(call limit,seconds) command ...
 limit = $(PY) -c 'import subprocess, sys; sys.exit(subprocess.run(sys.argv[2:], timeout=int(sys.argv[1])).returncode)' $(1)
@@ -92,10 +96,10 @@ retest:
 $(TESTED): $(BOOK)
 	@rm -f $(BUILD)/tested-*
 	$(fonts)
-	$(call limit,1500) $(PY) -m pytest tests
+	$(call limit,1500) $(PY) -m pytest tests $(PARALLEL)
 	@$(PY) tests/book_site.py > $(BUILD)/notebooks
 	$(call limit,1500) $(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout 180 \
-	  --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider @$(BUILD)/notebooks
+	  --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider $(PARALLEL) @$(BUILD)/notebooks
 	$(call done,$(CHECKED))
 
 lab: $(INSTALLED)

@@ -66,6 +66,12 @@ def add_options(parser, integer, real):
         "--sep", type=_separator, default=",", metavar="SEP", help="comma, semicolon or tab (default comma)"
     )
     parser.add_argument(
+        "--decimal",
+        choices=("point", "comma"),
+        default="point",
+        help="how numbers write their decimal point (default point, as in 1.5)",
+    )
+    parser.add_argument(
         "--missing",
         choices=("refuse", "skip"),
         default="refuse",
@@ -128,6 +134,7 @@ def run(options, fail):
 
         from ictd import evaluate
         from ictd.evaluate import trajectory_file
+        from ictd.evaluate.result import one_line
 
     try:
         data = trajectory_file.read_log(
@@ -137,12 +144,13 @@ def run(options, fail):
             episode=options.episode,
             done=options.done,
             sep=options.sep,
+            decimal=options.decimal,
             missing=options.missing,
             bins=options.bins,
         )
     except (ValueError, TypeError) as error:  # a fault of the file, or a bad option
         return fail(_named_as_options(error))
-    file = "standard input" if options.file == "-" else options.file
+    file = "standard input" if options.file == "-" else one_line(options.file)
     try:
         result = evaluate.evaluate(
             data.states,
@@ -162,26 +170,29 @@ def run(options, fail):
         try:
             result.save(out, overwrite=options.force)  # before printing: `| head` may end the command early
         except OSError as error:
-            problem = f"{out}: cannot be written: {error.strerror or error}"
+            problem = f"{one_line(str(out))}: cannot be written: {error.strerror or error}"
 
     _print(options, file, data, result)
     if problem:
         return fail(problem)
     if out is not None:
-        print(f"\nsaved to {out}")
+        print(f"\nsaved to {one_line(str(out))}")
     return 0
 
 
 def _print(options, file, data, result):
     from ictd._console import say
 
-    features = "one-hot features" if data.features is None else f"{data.features.shape[1]} features"
+    from ictd.evaluate.cautions import count
+
+    features = "one-hot features" if data.features is None else count(data.features.shape[1], "feature", "features")
     episodes = ""
     if data.episodes is not None or data.done is not None:
         word = "walk" if options.missing == "skip" else "episode"  # missing values break an episode into several walks
-        episodes = f", {result.n_episodes} {word}{'s' * (result.n_episodes != 1)} ({result.n_ends} came to an end)"
+        episodes = f", {count(result.n_episodes, word, f'{word}s')} ({result.n_ends} came to an end)"
     print(
-        f"{file}: {result.n_transitions} transitions, {len(result.states)} states, {features}{episodes}\n"
+        f"{file}: {count(result.n_transitions, 'transition', 'transitions')}, "
+        f"{count(len(result.states), 'state', 'states')}, {features}{episodes}\n"
         f"gamma {result.gamma:g}, {result.n_layers} layers, score scale {result.scale:g}, "
         f"spectral radius {result.radius:.6g}\n"
     )
@@ -218,8 +229,12 @@ def _output(options):
         return None, "--force makes no sense with --no-save" if options.force else None
     if options.out is None and _is_nameless(options.file):
         return None, f"{options.file} has no name to derive the output file from; pass --out FILE or --no-save"
+    if options.out == Path("-"):
+        return None, "argument --out: must be a file; got -. Standard output is --out /dev/stdout --force"
     file = Path(options.file)
     out = options.out or file.parent / f"{file.stem}-values.csv"
+    if options.out is None and not os.path.exists(options.file):
+        return out, None  # reading says what is wrong
     return out, _problem(out, None if options.file == "-" else file, options.force)
 
 

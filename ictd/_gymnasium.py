@@ -122,9 +122,10 @@ def step(env, model, state, action):
             "env must not cut episodes off; this one did after a time limit: make it with max_episode_steps=-1"
         )
     if not any(outcome[1:] == (next_state, reward, terminated) for outcome in model[state][action]):
+        end = " and the end of the episode" if terminated else ""
         raise ValueError(
             f"env must behave as its table P says; action {action} in state {state} led to state {next_state} with "
-            f"reward {reward:g}{' and the end of the episode' if terminated else ''}, which is not in P[{state}][{action}]"
+            f"reward {reward:g}{end}, which is not in P[{state}][{action}]"
         )
     return next_state, reward, terminated
 

@@ -21,7 +21,8 @@ def check_prompt(Z, name="Z", size=None):
         raise ValueError(f"{name} must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {tuple(Z.shape)}")
     if size is not None and Z.shape[-2] != size:
         raise ValueError(
-            f"{name} must have shape (..., {size}, n+1) to fit parameters for d = {size - 3}; got shape {tuple(Z.shape)}"
+            f"{name} must have shape (..., {size}, n+1) to fit parameters for d = {size - 3}; "
+            f"got shape {tuple(Z.shape)}"
         )
     return check_finite(name, Z)
 

@@ -10,37 +10,34 @@ import pytest  # noqa: E402
 from book_site import SITE  # noqa: E402
 
 REQUIRED = os.environ.get("ICTD_REQUIRE_BROWSER") == "1"
-SKIPPED = pytest.StashKey[set]()
+NOT_TESTED = "!!! NOT TESTED: "
 
 
-def pytest_configure(config):
-    config.stash[SKIPPED] = set()
-
-
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter):
     """One loud line for each kind of test that could not run: a skipped test must not look like a passed one."""
-    for reason in sorted(config.stash[SKIPPED]):
-        terminalreporter.write_line(f"!!! NOT TESTED: {reason}", yellow=True, bold=True)
+    reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())}
+    for reason in sorted(reasons):
+        if reason.startswith(NOT_TESTED):  # also what the processes of pytest-xdist report
+            terminalreporter.write_line(reason, yellow=True, bold=True)
 
 
-def cannot_run(config, reason):
+def cannot_run(reason):
     """Skip the test and say so at the end; fail instead where the test is required."""
     if REQUIRED:
         pytest.fail(reason, pytrace=False)
-    config.stash[SKIPPED].add(reason)
-    pytest.skip(reason)
+    pytest.skip(NOT_TESTED + reason)
 
 
 @pytest.fixture(scope="session")
-def site(pytestconfig):
+def site():
     """The folder of the built book."""
     if not (SITE / "index.html").exists():
-        cannot_run(pytestconfig, "the built pages, because there is no _build/html: run `make book` first")
+        cannot_run("the built pages, because there is no _build/html: run `make book` first")
     return SITE
 
 
 @pytest.fixture(scope="session")
-def browser(pytestconfig):
+def browser():
     """One headless Chromium for all tests. Set CHROMIUM to the program if it is not found."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     found = [os.environ.get("CHROMIUM")] + [shutil.which(name) for name in names]
@@ -48,12 +45,12 @@ def browser(pytestconfig):
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        cannot_run(pytestconfig, "the pages in a browser, because playwright is not installed")
+        cannot_run("the pages in a browser, because playwright is not installed")
     with sync_playwright() as playwright:
         if program is None and os.path.exists(playwright.chromium.executable_path):
             program = playwright.chromium.executable_path
         if program is None:
-            cannot_run(pytestconfig, "the pages in a browser, because there is no Chromium: install it or set CHROMIUM")
+            cannot_run("the pages in a browser, because there is no Chromium: install it or set CHROMIUM")
         chromium = playwright.chromium.launch(
             executable_path=program,
             args=[

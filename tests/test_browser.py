@@ -86,14 +86,17 @@ TORN = """() => {
   for (const formula of document.querySelectorAll(".bd-article mjx-container:not([display=true])")) {
     if (!formula.checkVisibility()) continue;
     const box = formula.getBoundingClientRect();
-    const after = text(formula, "nextSibling", "firstChild"), before = text(formula, "previousSibling", "lastChild");
+    const after = text(formula, "nextSibling", "firstChild");
+    const before = text(formula, "previousSibling", "lastChild");
     if (after?.length && /^\\S/.test(after.data)) {
       const mark = place(after, 0, 1);
-      if (mark.width && (mark.top > box.bottom - 2 || mark.right < box.left)) faults.push("begins a line: " + after.data.slice(0, 30));
+      if (mark.width && (mark.top > box.bottom - 2 || mark.right < box.left))
+        faults.push("begins a line: " + after.data.slice(0, 30));
     }
     if (before?.length && /[^\\s\\-\u2010-\u2014/]$/.test(before.data)) {
       const mark = place(before, before.length - 1, before.length);
-      if (mark.width && mark.bottom < box.top + 2) faults.push("ends a line: " + before.data.slice(-30));
+      if (mark.width && mark.bottom < box.top + 2)
+        faults.push("ends a line: " + before.data.slice(-30));
     }
   }
   return faults;
@@ -101,12 +104,14 @@ TORN = """() => {
 
 # Boxes whose content is cut off at the side, without the sign that it goes on and a way to get there by keyboard.
 CUT = """() => [...document.querySelectorAll(".bd-article :is(div, pre, td, th, p, mjx-container)")]
-  .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3 && !e.closest("mjx-assistive-mml"))
+  .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3)
+  .filter(e => !e.closest("mjx-assistive-mml, .ictd-status"))
   .filter(e => getComputedStyle(e).overflowX !== "visible" && !(e.classList.contains("ictd-more") && e.tabIndex === 0))
   .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: ${e.textContent.trim().slice(0, 40)}`)"""
 
 # Names in tables that are broken within a word: a name may end a line after a dot or an underscore only.
-CHOPPED = """() => [...document.querySelectorAll(".bd-article :is(td, th) code .pre")].filter(e => e.checkVisibility()).flatMap(e => {
+CHOPPED = """() => [...document.querySelectorAll(".bd-article :is(td, th) code .pre")].flatMap(e => {
+  if (!e.checkVisibility()) return [];
   const lines = [], walker = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), range = document.createRange();
   while (walker.nextNode()) for (let i = 0; i < walker.currentNode.length; i++) {
     range.setStart(walker.currentNode, i);
@@ -120,7 +125,8 @@ CHOPPED = """() => [...document.querySelectorAll(".bd-article :is(td, th) code .
 
 # On paper: text that is pale on white or on its own background, what is cut at the right, what stays closed.
 PRINTED = """() => {
-  const faults = [], article = document.querySelector("article, main"), right = article.getBoundingClientRect().right + 13;
+  const faults = [], article = document.querySelector("article, main");
+  const right = article.getBoundingClientRect().right + 13;
   const channel = c => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
   const parse = colour => colour.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
@@ -442,7 +448,13 @@ def test_the_reader_s_choice_of_dark_mode_is_kept_on_the_next_page(browser, addr
 @pytest.mark.parametrize("view", ["desk-light", "phone-light"])  # from the disk and from a server
 @pytest.mark.parametrize(
     "query, first",
-    [("NEU", "neu_pretraining"), ("TD", None), ("softmax", "weighted_softmax_td"), ("kernels", None), ("policies", "policy_evaluation")],
+    [
+        ("NEU", "neu_pretraining"),
+        ("TD", None),
+        ("softmax", "weighted_softmax_td"),
+        ("kernels", None),
+        ("policies", "policy_evaluation"),
+    ],
 )
 def test_search_shows_chapters_first_with_excerpts_and_their_sections(tabs, address, query, first, view):
     tab = tabs[view]

@@ -346,6 +346,10 @@ def test_results_are_read_only_and_files_are_not_overwritten(tmp_path):
     result.save(tmp_path / "v.csv")
     with pytest.raises(FileExistsError):
         result.save(tmp_path / "v.csv")
+    for overwrite in (False, True):
+        with pytest.raises(FileNotFoundError) as caught:
+            result.save(tmp_path / "absent" / "v.csv", overwrite=overwrite)
+        assert caught.value.filename == str(tmp_path / "absent" / "v.csv")  # not an unfinished file beside it
     result.save(tmp_path / "v.csv", overwrite=True)
     assert (tmp_path / "v.csv").read_text(encoding="utf-8").splitlines()[1].startswith('"a,b",1,')
 

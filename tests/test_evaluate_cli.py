@@ -158,6 +158,63 @@ def test_a_device_may_be_the_output(capsys, folder):
     assert status == 2 and "No space left" in err and "4 transitions" in out
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="this system has no /dev/fd")
+def test_what_the_shell_has_opened_is_written_to_and_not_replaced(folder):
+    script = """
+    echo before > log
+    "$0" -m ictd evaluate walk.csv --out /dev/stdout --force >> log &&
+    "$0" -m ictd evaluate walk.csv --out /dev/fd/3 --force 3> three
+    """
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", script, sys.executable], capture_output=True, text=True, timeout=120, env=env)
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "log").read_text().splitlines()
+    assert lines[:2] == ["before", "state,visits,value,certainty_equivalence,standard_error"]
+    assert lines[-1] == "saved to /dev/stdout" and len(lines) > 8
+    assert (folder / "three").read_text().splitlines() == lines[1:4]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["absent/log.csv"], "absent/log.csv: cannot be read: No such file"),
+        (["walk.csv/log.csv"], "walk.csv/log.csv: cannot be read: Not a directory"),
+        (["a" * 300], f"{'a' * 300}: cannot be read: File name too long"),
+        (["walk.csv", "--out", "-"], "argument --out: must be a file; got -"),
+        (["walk.csv", "--out", "loop", "--force"], "loop: cannot be written: Too many levels of symbolic links"),
+        (["\x1b[31m.csv"], "\\x1b[31m.csv: cannot be read"),
+    ],
+    ids=range(6),
+)
+@pytest.mark.skipif(os.name == "nt", reason="names and messages of POSIX")
+def test_files_that_cannot_be_used_are_named_as_they_were_given(capsys, folder, arguments, words):
+    (folder / "loop").symlink_to("pool")
+    (folder / "pool").symlink_to("loop")
+    status, _, err = call(capsys, *arguments)
+    assert status == 2 and err.splitlines()[-1].startswith(f"ictd evaluate: error: {words}")
+    assert not list(folder.glob(".*.partial")) and (folder / "loop").is_symlink()
+
+
+def test_names_of_files_cannot_break_the_screen(capsys, folder):
+    (folder / "a\nb.csv").write_text(WALK)
+    out = call(capsys, "a\nb.csv")[1]
+    assert out.startswith("a\\nb.csv: 4 transitions") and out.endswith("saved to a\\nb-values.csv\n")
+
+
+def test_numbers_and_nouns_agree(capsys, folder):
+    (folder / "one.csv").write_text("state,reward,e,done,x1\na,1,1,1,2\n")
+    out = call(capsys, "one.csv", "--episode", "e", "--done", "done", "--no-save")[1]
+    assert out.startswith("one.csv: 1 transition, 1 state, 1 feature, 1 episode (1 came to an end)")
+
+
+def test_decimal_commas(capsys, folder):
+    (folder / "heat.csv").write_text("celsius;watt\n20,5;1,5\n21,5;2,5\n20,5;\n")
+    options = "--state celsius --reward watt --sep semicolon --bins celsius=2 --gamma 0 --no-save".split()
+    assert "--decimal comma" in call(capsys, "heat.csv", *options)[2]
+    status, out, _ = call(capsys, "heat.csv", *options, "--decimal", "comma")
+    assert status == 0 and states_printed(out) == ["[20.5, 21.5)", "[21.5, 21.5]"] and "2.5" in out
+
+
 # ------------------------------------------------------------------------------- the logs of the book
 
 
@@ -205,6 +262,7 @@ def test_the_commands_of_the_page_on_own_data(capsys, monkeypatch):
 
 def test_every_option_is_in_the_help(capsys):
     out = call(capsys, "--help")[1]
-    for word in "--state --reward --episode --done --sep --missing --bins --sort --top --out --no-save --force".split():
+    options = "--state --reward --episode --done --sep --decimal --missing --bins --sort --top --out --no-save --force"
+    for word in options.split():
         assert re.search(rf"^  {word}\b", out, re.M), word
     assert "\nexamples:\n" in out

@@ -3,13 +3,16 @@
 Checked against Gymnasium's own models, against simulated processes with known values, and by hand.
 """
 
+import csv
 import dataclasses
+import io
 import math
 import os
 import time
 import tracemalloc
 import warnings
 from bisect import bisect_right
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,9 +88,9 @@ PROCESS = np.random.default_rng(1).dirichlet(np.full(5, 0.5), 5) * 0.9
 REWARD = np.random.default_rng(2).standard_normal(5)
 
 
-def simulate(n_episodes, rng, extra=0.0):
-    """Episodes of a process with noisy rewards that end with probability .1; ``extra`` shifts those of an episode."""
-    bounds = np.cumsum(PROCESS, axis=1).tolist()
+def simulate(n_episodes, rng, extra=0.0, process=PROCESS):
+    """Episodes of a process with noisy rewards; ``extra`` shifts those of an episode."""
+    bounds = np.cumsum(process, axis=1).tolist()
     log = [], [], [], []
     for episode in range(n_episodes):
         state, shift = int(rng.integers(5)), extra * rng.standard_normal()
@@ -119,6 +122,41 @@ def test_standard_errors_are_those_of_repeated_logs(extra):
     # 1 up to some 6 % of chance, below it by caution, above it as 60 episodes are not many
     assert (size > 0.75).all() and (size < (1.4 if extra else 1.2)).all()
     assert (delta_size > 1.8).all() if extra else (delta_size < 1.25).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_two_and_four_standard_errors_hold_as_often_as_they_say(tmp_path, missing):
+    """Also where missing values break episodes: the pieces of one are no independent episodes."""
+    rng = np.random.default_rng(16)
+    process = PROCESS / 0.9 * 0.97  # long episodes
+    truth = np.linalg.solve(np.eye(5) - 0.9 * process, REWARD)
+    scores = []
+    for _ in range(100):
+        log = simulate(60, rng, 1.0, process)
+        rows = (f"{'' if rng.random() < missing else s},{r},{e},{int(end)}" for s, r, e, end in zip(*log))
+        data = read(tmp_path, "\n".join(["state,reward,e,done", *rows]), episode="e", done="done", missing="skip")
+        result = ev.evaluate(data.states, data.rewards, n_layers=0, episodes=data.episodes, done=data.done)
+        error = result.certainty_equivalence - truth[[int(state) for state in result.states]]
+        scores.append(np.abs(error) / result.standard_error)
+    assert (np.array(scores) < 2).mean() > 0.9  # pieces taken for episodes: 75 %
+    assert (np.array(scores) < 4).mean() > 0.99
+
+
+def test_the_pieces_of_a_single_walk_are_compared_with_each_other(tmp_path):
+    rows = "".join(f"{'ab'[i % 2] if i % 10 else ''},{i // 10}\n" for i in range(100))
+    data = read(tmp_path, "state,reward\n" + rows, missing="skip")
+    plain = ev.evaluate(data.states, data.rewards, episodes=[str(piece) for piece in data.episodes])
+    result = ev.evaluate(data.states, data.rewards, episodes=data.episodes)
+    np.testing.assert_allclose(result.standard_error, plain.standard_error)
+    assert data.episodes[0] == 1 and data.episodes[-1] == (1, 10) == arguments.Piece(1, 10)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e90])
+def test_standard_errors_have_the_unit_of_the_rewards(unit):
+    log = simulate(30, np.random.default_rng(5))
+    plain = ev.evaluate(log[0], log[1], episodes=log[2], done=log[3])
+    other = ev.evaluate(log[0], np.array(log[1]) * unit, episodes=log[2], done=log[3])
+    np.testing.assert_allclose(other.standard_error / unit, plain.standard_error, rtol=1e-9)
 
 
 def test_the_delta_method_alone_fits_one_long_walk():
@@ -286,6 +324,13 @@ FOUR = {"states": ["a", "b", "a", "b"], "rewards": [1.0, 2.0, 3.0, 4.0]}
         ({"rewards": [1, math.inf, 3, 4], "done": [0, 1, 0, 1]}, ValueError, ["rewards", "finite", "entry 1"]),
         ({"rewards": [1, 1e200, 3, NAN], "episodes": [0] * 4}, ValueError, ["rewards", "1e+100"]),
         ({"rewards": ["1", "2", "3", "4"], "done": [0, 1, 0, 1]}, TypeError, ["rewards", "real numbers"]),
+        ({"rewards": {5: 1.0, 6: 2.0, 7: 3.0, 8: 4.0}, "done": [0, 1, 0, 1]}, TypeError, ["rewards", "sequence"]),
+        ({"rewards": {4.0, 3.0, 2.0, 1.0}, "done": [0, 1, 0, 1]}, TypeError, ["rewards", "sequence"]),
+        ({"rewards": {1: 0, 2: 0, 3: 0}.keys()}, TypeError, ["rewards", "sequence"]),
+        ({"rewards": (r for r in [1, 2, 3])}, TypeError, ["rewards", "sequence", "generator"]),
+        ({"rewards": np.ones((4, 1)), "done": [0, 1, 0, 1]}, ValueError, ["rewards", "one column", "(4, 1)"]),
+        ({"rewards": [1, 2, 3, None]}, ValueError, ["(3,)", "4 states but the last", "(4,)"]),
+        ({"rewards": [1, None, 3]}, ValueError, ["rewards", "finite", "(1,)"]),
         ({"episodes": [0, 0, 1], "done": [0, 1, 0, 1]}, ValueError, ["episodes", "4", "got 3"]),
         ({"episodes": [0, 0, 1, NAN]}, ValueError, ["episodes", "entry 3", "nan"]),
         ({"episodes": [0, None, 1, 1]}, ValueError, ["episodes", "entry 1", "None"]),
@@ -341,6 +386,18 @@ def test_the_reader_s_numpy_settings_change_nothing():
         result = ev.evaluate(**FOUR, done=[0, 1, 0, 1], scale=1000.0)
         ev.evaluate(["a", "b", "c"], [1e100, -1e100], scale=1e100)
     assert result.value == pytest.approx([2 + 0.9 * 3, 3.0])
+
+
+def test_dates_and_rows_of_arrays_are_readable_labels():
+    days = np.array(["2024-01-01", "2024-01-02"] * 2, dtype="datetime64[ns]")
+    for given in (days, list(days)):
+        result = ev.evaluate(given, [1.0, 2.0, 3.0])
+        assert result.states == tuple(days[:2]) and "2024-01-01" in result.table()
+    with pytest.raises(ValueError, match="empty"):
+        ev.evaluate(np.append(days, np.datetime64("NaT", "ns")), np.ones(4))
+    assert len(ev.evaluate(np.array([2, 1, 2, 1], dtype="timedelta64[ns]"), np.ones(3)).states) == 2
+    rows = [tuple(row) for row in np.eye(2)] * 2
+    assert repr(ev.evaluate(rows, [1.0, 2.0, 3.0]).states) == "((1.0, 0.0), (0.0, 1.0))"
 
 
 # ------------------------------------------------------------------------------------------ the table
@@ -410,6 +467,19 @@ def test_labels_that_look_alike_are_said(one, other, words):
     assert words in warning and "count as two states" in warning
 
 
+@pytest.mark.parametrize("pairs", [[(str(i), f"{i}.0") for i in range(50)], [(f"s{i}", f"S{i}") for i in range(50)]])
+def test_many_pairs_of_labels_make_one_warning(pairs):
+    states = [label for pair in pairs for label in pair]
+    (warning,) = ev.evaluate([*states, *states, states[0]], np.zeros(200)).warnings
+    assert "count as two states (such pairs: 50)" in warning
+
+
+def test_ids_of_episodes_in_two_spellings_are_said():
+    (warning,) = ev.evaluate(["a"] * 4, np.ones(4), episodes=["7", "7", "7.0", "7.0"], n_layers=200).warnings
+    assert "episodes '7' and '7.0' are one number in two spellings; they count as two episodes" in warning
+    assert ev.evaluate(["a"] * 4, np.ones(4), episodes=["7", "7", "x7", "x7"], n_layers=200).warnings == ()
+
+
 @pytest.mark.parametrize("one, other", [("a", "b"), ("a b", "ab"), ("\u0915\u0940", "\u0915\u093f"), (0.1, 0.2)])
 def test_labels_that_look_different_are_not(one, other):
     assert ev.evaluate([one, other] * 3 + [one], np.zeros(6)).warnings == ()
@@ -463,7 +533,7 @@ GAMES = {"state": "room", "reward": "coins", "episode": "game", "done": "over"}
         ("3,hall,1,perhaps", ["line 6, column over", "'perhaps'", "yes or no"]),
         ("3,,1,0", ["line 6, column room", "empty"]),
         (',,,\n3,hall,1,0', ["line 6", "empty row", "--missing skip"]),
-        ('3,hall,"1,5",0', ["line 6, column coins", "1.5"]),
+        ('3,hall,"1,5",0', ["line 6, column coins", "1.5", "--decimal comma", "decimal=','"]),
     ],
 )
 def test_faulty_rows_of_a_log_are_refused_by_line(tmp_path, row, words):
@@ -483,6 +553,7 @@ def test_faulty_rows_of_a_log_are_refused_by_line(tmp_path, row, words):
         ({"sep": "|"}, ValueError, ["sep", "comma", "'|'"]),
         ({"sep": None}, ValueError, ["sep", "None"]),
         ({"missing": "drop"}, ValueError, ["missing", "'refuse', 'skip'"]),
+        ({"decimal": ";"}, ValueError, ["decimal", "';'"]),
         ({"bins": "coins=3"}, ValueError, ["bins", "room", "coins"]),
         ({"bins": "room"}, ValueError, ["bins", "COLUMN=N", "'room'"]),
         ({"bins": 1}, ValueError, ["bins", "from 2 to 2000"]),
@@ -576,7 +647,25 @@ def test_bins_of_repeated_numbers(tmp_path):
     assert set(ends.states) == {"[0, 2)", "[2, 3]"}
 
 
+@pytest.mark.parametrize("decimal", [",", "comma"])
+def test_decimal_commas(tmp_path, decimal):
+    text = "e;state;reward;x1;done\n1;1,5;-,5;2,25;0,0\n1;2,5;1,5e1;3;1,0\n"
+    data = read(tmp_path, text, sep=";", decimal=decimal, episode="e", done="done", bins=2)
+    assert data.states == ["[1.5, 2)", "[2, 2.5]"] and data.rewards == [-0.5, 15.0] and data.done == [False, True]
+    assert data.features.tolist() == [[2.25], [3.0]]
+    for number, words in (("1.5", "has no point"), ("1.234,5", "'1.234,5' is not a number"), ("1,2,3", "not a number")):
+        with pytest.raises(ev.FileFault, match=f"line 3, column reward: .*{words}"):
+            read(tmp_path, text.replace("1,5e1", number), sep=";", decimal=decimal)
+
+
+def test_spaces_before_quotes_belong_to_no_field(tmp_path):
+    data = read(tmp_path, 'reward, state\n"1", "a, b"\n2, "c"\n"", "a, b"\n')
+    assert data.states == ["a, b", "c", "a, b"] and data.rewards == [1, 2]
+
+
 def test_a_sensor_may_be_state_and_reward_at_once(tmp_path):
+    data = read(tmp_path, "watt\n5\n7\n5\n", state="watt", reward="watt")
+    assert data.rewards == [5, 7] and "last reward is left out" in data.notes[0]
     data = read(
         tmp_path, "h,watt\n1,5\n2,\n3,9\n4,8\n5,5\n6,9\n", state="watt", reward="watt", bins=2, missing="skip"
     )
@@ -593,6 +682,11 @@ def test_file_objects_are_read(tmp_path):
         assert ev.read_csv(file, **GAMES).states[0] == "hall"
     with pytest.raises(ev.FileFault, match="closed"):
         ev.read_csv(file, **GAMES)
+    with pytest.raises(ev.FileFault, match="the input, line 2, field 1: not UTF-8"):
+        ev.read_csv(io.StringIO("state,reward\n\ud800,1\na,\n"))
+    for content in (None, 5, memoryview(b"state,reward")):
+        with pytest.raises(TypeError, match=r"path.read\(\) must return text or bytes"):
+            ev.read_csv(SimpleNamespace(read=lambda content=content: content))
 
 
 NAMES = "episode done terminal terminated truncated session user Session_ID userId is_done isTerminal Dones".split()
@@ -637,9 +731,144 @@ def test_other_misreadings_are_said(tmp_path, content, options, words):
         read(tmp_path, content, **options)
 
 
+def clocked(times, columns="state,reward,time", rest=""):
+    return columns + "\n" + "".join(f"a,1,{time}{rest}\n" for time in times) + f"a,,{times[-1]}{rest}\n"
+
+
+HOURS = [f"2024-03-{1 + i // 24:02d}T{i % 24:02d}:30:00Z" for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    "times, words",
+    [
+        (HOURS[:20] + HOURS[24:], "has 1 long step, first in line 22: more than 1.5 times"),
+        ([t.replace("T", " ").replace("Z", "+02:00") for t in HOURS[:20] + HOURS[22:]], "has 1 long step"),
+        ([*range(20), *range(21, 40), *range(45, 60)], "has 2 long steps, first in line 22"),
+        (
+            np.cumsum([1, 3, 40, 2, 9] * 4 + [90_000] + [5, 1, 30] * 4).tolist(),
+            "has 1 long step, first in line 22: more than 100 times",
+        ),
+    ],
+)
+def test_jumps_of_the_clock_are_said(tmp_path, times, words):
+    with pytest.warns(UserWarning, match=f"column time {words}"):
+        read(tmp_path, clocked(times))
+
+
+def test_ids_that_begin_anew_each_day_are_said(tmp_path):
+    visits = [(86_400 * day + 60 * click + 7 * id, id) for day in range(5) for click in range(4) for id in range(3)]
+    text = "time,session,state,reward\n" + "".join(f"{time},{id},a,1\n" for time, id in visits)
+    with pytest.warns(UserWarning, match="column time has 12 long steps.* an id began anew"):
+        read(tmp_path, text, episode="session")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        HOURS,
+        HOURS[:9] + HOURS[30:31],  # too few to say what is usual
+        [f"2024-{month:02d}-01" for month in range(1, 13)],
+        [f"2024-03-{day:02d}" for day in range(1, 31) if day % 7 not in (2, 3)],  # no weekends
+        ["9" * 400, "1e308", "-1e308"],
+        ["2024-10-27 01:30:00.5+02", "2024-10-27 02:30:00.25+02", "2024-10-27 02:30:00.75+01"],
+        ["2024-10-27T01:30+02:00", "2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00"],  # the end of summer time
+        ["2024-01-01", "n/a", "2024-02-30", "2024-01-02"],
+    ],
+)
+def test_a_usual_clock_is_not_warned_about(tmp_path, times):
+    silent(tmp_path, clocked(times))
+
+
+def test_missing_values_explain_a_jump(tmp_path):
+    text = clocked(HOURS[:20]).replace("a,,", "a,1,") + ",,\n" + clocked(HOURS[40:]).split("\n", 1)[1]
+    silent(tmp_path, text, missing="skip")
+
+
 def test_a_log_sorted_by_episode_may_restart_its_clock(tmp_path):
     silent(tmp_path, "state,reward,e,step\na,1,0,1\na,1,0,2\na,1,1,1\na,1,1,2\n", episode="e")
     silent(tmp_path, "state,reward,when,date\na,1,9,03/01/24\na,1,8,02/01/24\na,,7,x\n")  # not understood, not judged
+
+
+# ------------------------------------------------------------------------------- a reader of its own
+
+
+def transitions_of(rows):
+    """The transitions of rows (state, reward, episode, done), with None where a value is missing."""
+    open_, number, found = {}, 0, []
+    for state, reward, episode, done in rows:
+        if episode is None:  # it may belong to any
+            open_ = {}
+            continue
+        key = number if episode == "" else episode
+        before = open_.pop(key, None)
+        if state is None:
+            continue
+        if before:
+            found.append((*before, state))
+        if reward is not None and done is not None:
+            if done:
+                found.append((state, reward, None))
+                number += 1
+            else:
+                open_[key] = state, reward
+    return found
+
+
+def by_hand(transitions, states, gamma):
+    """Visits, and certainty equivalence as the fixed point of its own sums."""
+    visits = {state: sum(s == state for s, _, _ in transitions) for state in states}
+    unknown = {state for state in states if not visits[state]}
+    for _ in states if gamma else ():
+        unknown |= {s for s, _, t in transitions if t in unknown}
+    value = dict.fromkeys(states, 0.0) | {None: 0.0}
+    for _ in range(200):
+        totals = dict.fromkeys(states, 0.0)
+        for s, r, t in transitions:
+            totals[s] += (r + gamma * value[t]) / visits[s]
+        value = totals | {None: 0.0}
+    return [visits[s] for s in states], [math.nan if s in unknown else value[s] for s in states]
+
+
+@pytest.mark.parametrize("has_episodes", [False, True])
+@pytest.mark.parametrize("has_ends", [False, True])
+@pytest.mark.parametrize("sep, decimal", [(",", "."), (";", ","), ("\t", "."), (",", ",")])
+def test_random_logs_with_missing_values_against_a_simple_reader(has_episodes, has_ends, sep, decimal):
+    rng = np.random.default_rng(17)
+    compared = 0
+    for _ in range(40):
+        rows, over = [], set()
+        for _ in range(int(rng.choice([4, 12, 40]))):
+            episode = int(rng.integers(4)) if has_episodes else ""
+            if episode in over:
+                continue
+            end = bool(has_ends and rng.random() < 0.2)
+            row = [str(rng.choice(list("abcd"))), round(rng.normal(), 2), episode, end]
+            holes = rng.random(4) < 0.1
+            holes[2:] &= has_episodes, has_ends
+            rows.append([None if hole else entry for entry, hole in zip(row, holes)])
+            over |= {episode} if end and has_episodes else set()
+        file = io.StringIO(newline="")
+        table = csv.writer(file, delimiter=sep)
+        table.writerow(["s", "r", "e", "d"])
+        for s, r, e, d in [*rows, ["a", None, "last" if has_episodes else "", False]]:
+            table.writerow([s or "", "" if r is None else str(r).replace(".", decimal), "" if e is None else e, d])
+        file.seek(0)
+        roles = {"state": "s", "reward": "r", "episode": has_episodes and "e" or None, "done": has_ends and "d" or None}
+        expected = transitions_of([*rows, ["a", None, "last" if has_episodes else "", False]])
+        if not expected:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = ev.read_csv(file, **roles, sep=sep, decimal=decimal, missing="skip")
+        for gamma in (0.0, 0.8):
+            result = ev.evaluate(
+                data.states, data.rewards, gamma=gamma, n_layers=0, episodes=data.episodes, done=data.done
+            )
+            visits, value = by_hand(expected, result.states, gamma)
+            assert result.visits.tolist() == visits and result.n_transitions == len(expected)
+            np.testing.assert_allclose(result.certainty_equivalence, value, atol=1e-9)
+        compared += 1
+    assert compared >= 30
 
 
 # ---------------------------------------------------------------------------------------------- size

@@ -70,9 +70,14 @@ def test_dots_count_as_no_answer(name):
     assert not verdict and verdict.state == exercises.OPEN
 
 
+def spoken(answer):
+    """An id that is the same in every process."""
+    return "function" if callable(answer) else str(answer)
+
+
 @pytest.mark.parametrize("name", exercises.names())
 @pytest.mark.parametrize(
-    "answer", [None, "text", [], {}, np.nan, np.full(3, np.inf), lambda *_: None, lambda: 0, 7], ids=str
+    "answer", [None, "text", [], {}, np.nan, np.full(3, np.inf), lambda *_: None, lambda: 0, 7], ids=spoken
 )
 def test_nonsense_gets_a_reason(name, answer):
     verdict = check(name, answer)

@@ -1,5 +1,7 @@
 """Statements of chapters 1 to 5 that were once too wide: what holds, and an instance of what does not."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -47,6 +49,15 @@ def test_batch_td_settles_for_steps_below_two_over_one_plus_gamma_and_not_always
     swap = np.array([[0.0, 1.0], [1.0, 0.0]])
     radius = convergence.spectral_radius(convergence.iteration_matrix(np.eye(2), swap, gamma, 1.001 * border))
     assert radius == pytest.approx(1.001 * border * (1 + gamma) - 1) and radius > 1
+
+
+def test_a_start_without_the_swinging_part_settles_even_at_the_border():
+    """Why the rewards of A, B, A must be unequal there."""
+    for rewards, settles in [([1.0, 1.0], True), ([1.0, -1.0], False)]:
+        walk, rest = mrp.Trajectory([0, 1, 0], rewards), (0.9, 2000, 2 / 1.9, td.tabular_score())
+        target = td.certainty_equivalence(td.empirical_model(walk, 2), 0.9)
+        run = td.weighted_softmax_td_states(walk, features.one_hot(2), *rest)
+        assert (np.abs(run[-1] - target).max() < 1e-6) == settles
 
 
 def test_a_value_within_a_tenth_need_not_stay_there():
@@ -121,6 +132,13 @@ def test_weights_of_states_keep_one_value_for_each_state_and_weights_of_position
 
     assert spread(kappa[states][:, states[:-1]]) < 1e-12
     assert spread(rng.uniform(0.1, 2, (13, 12))) > 0.1
+
+
+def test_equal_lengths_listen_to_themselves_if_no_two_states_share_their_features():
+    X = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    score = td.inner_product_score(100.0)
+    assert td.softmax_kernel(X, X, score).diagonal().min() > 0.99
+    assert td.softmax_kernel(X[[0, 0, 2]], X[[0, 0, 2]], score).diagonal().min() == pytest.approx(0.5)
 
 
 def test_two_sources_converge_at_step_one_and_a_new_query_can_make_them_diverge():
@@ -236,3 +254,18 @@ def test_a_run_from_mirrored_parameters_is_the_mirrored_run(shared):
     run, image = train(False), train(True)
     assert all(torch.equal(run[name], image[name]) for name in run)
     assert float(run["value_weights"][..., 1].abs().min()) > 0.01  # the sign of w_T is decided
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.8])
+def test_no_sign_change_of_the_temporal_shift_form_keeps_the_values_unless_the_discount_is_zero(gamma):
+    rng = np.random.default_rng(0)
+    Z = build_prompt(rng.normal(size=(9, 2)), rng.normal(size=8))
+
+    def values(signs):
+        model = SoftmaxICTD.constructed(2, 3, gamma)
+        with torch.no_grad():
+            model.value_weights *= torch.tensor(signs)
+        return model.values(Z).detach()
+
+    same = {signs for signs in itertools.product([1, -1], repeat=3) if torch.equal(values(signs), values((1, 1, 1)))}
+    assert same == ({(1, 1, 1)} if gamma else {(1, 1, 1), (1, -1, 1)})

@@ -59,7 +59,10 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
   // stays with it. After a hyphen or a dash a line may end.
   const SIDES = {
     previousSibling: (text) => text.splitText(text.data.search(/[^\s\-\u2010-\u2014/]*$/)),
-    nextSibling: (text) => (text.splitText(text.data.match(/^[^\s\-\u2010-\u2014/]*[\-\u2010-\u2014/]?/)[0].length), text),
+    nextSibling: (text) => {
+      text.splitText(text.data.match(/^[^\s\-\u2010-\u2014/]*[\-\u2010-\u2014/]?/)[0].length);
+      return text;
+    },
   };
 
   // The text that touches a node, cut off from the words beyond; it may stand outside of the emphasis that the node ends.
@@ -70,7 +73,8 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
 
   function bindMarks(formula) {
     let node = formula;
-    while (node.parentElement.matches("span, em, strong") && node.parentElement.childNodes.length === 1) node = node.parentElement;
+    const isWrapped = ({ parentElement: parent }) => parent.matches("span, em, strong") && parent.childNodes.length === 1;
+    while (isWrapped(node)) node = node.parentElement;
     const before = touching(node, "previousSibling"), after = touching(node, "nextSibling");
     if (!before.data && !after.data) return;
     const whole = document.createElement("span");
@@ -131,6 +135,12 @@ window.FontAwesomeConfig = { autoReplaceSvg: "nest" };
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".citation-list").forEach((list) => {
       list.querySelectorAll(":scope > .citation").forEach((item) => item.setAttribute("role", "listitem"));
+    });
+    // What is printed in columns keeps them, and scrolls where there is no room; sentences wrap.
+    document.querySelectorAll(".bd-article div.cell_output pre").forEach((pre) => {
+      const lines = pre.textContent.split("\n").filter((line) => line.trim());
+      const inColumns = lines.filter((line) => /\S {2,}\S/.test(line));
+      pre.classList.toggle("ictd-columns", lines.length > 1 && inColumns.length > lines.length / 2);
     });
     // A name in a narrow column breaks after a dot or an underscore, not in the middle of a word.
     document.querySelectorAll(".bd-article :is(td, th) code .pre").forEach((code) => {

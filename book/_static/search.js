@@ -60,14 +60,15 @@
     const words = patterns(highlighted);
     const isName = /[._]/.test(query.trim()); // such as ictd.td or empirical_model
     const late = ([page, , , description]) => (isName ? !description : page === "book/api");
-    const named = ([, name]) => [...parts].some((part) => name.toLowerCase().split(".").at(-1).includes(part)); // not by ictd
+    const last = (name) => name.toLowerCase().split(".").at(-1); // every name of the package begins with ictd
+    const named = ([, name]) => [...parts].some((part) => last(name).includes(part));
     const title = (page) => Search._index.titles[Search._index.docnames.indexOf(page)];
     const seen = new Set();
     const results = Search._performSearch(...parsed)
       .reverse() // the best one comes last
       .sort((a, b) => late(a) - late(b))
       .filter((result) => !result[3] || named(result))
-      .map(([page, name, anchor, description]) => (description ? [page, name, anchor, description] : [page, title(page), "", ""]))
+      .map((result) => (result[3] ? result : [result[0], title(result[0]), "", ""]))
       .filter(([page, , anchor]) => !seen.has(page + anchor) && seen.add(page + anchor));
     results.forEach((result) => show(result, words));
     if (SPHINX_HIGHLIGHT_ENABLED) highlighted.forEach((word) => _highlightText(Search.output, word, "highlighted"));

@@ -4,7 +4,8 @@ import math
 import numbers
 import re
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,13 @@ TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no", "f", "n"), False)
 
 # What programs write where a value is missing.
 MISSING_WORDS = {"na", "n/a", "#n/a", "nan", "null", "none", "<na>"}
+
+
+class Piece(NamedTuple):
+    """The id of a later piece of an episode that missing values broke: equal to the plain tuple."""
+
+    episode: object
+    number: int
 
 
 class RowFault(ValueError):
@@ -49,30 +57,41 @@ class Transitions:
 
     Attributes
     ----------
-    sources, successors, episodes : ndarray of int, shape (m,)
-        The state that was left, the one that was entered (`td.END` for the end), and the number of the episode.
+    sources, successors, units : ndarray of int, shape (m,)
+        The state that was left, the one that was entered (`td.END` for the end), and the number of what is independent
+        of the rest: the episode, with all pieces into which missing values broke it.
     rewards : ndarray, shape (m,)
     n_episodes, n_ends, n_left_out : int
         Episodes, those of them that came to an end, and rewards without a known successor.
     interleaved : bool
         Whether rows of one episode stand between those of another.
+    ids : tuple
+        The different ids of episodes, if there are any.
     """
 
     sources: np.ndarray
     rewards: np.ndarray
     successors: np.ndarray
-    episodes: np.ndarray
+    units: np.ndarray
     n_episodes: int = 1
     n_ends: int = 0
     n_left_out: int = 0
     interleaved: bool = False
+    ids: tuple = ()
 
 
 def one_walk(index, rewards):
     """The transitions of a walk whose last state was not left."""
     if len(index) < 2:
         raise ValueError(f"states must hold at least two states, S_0 and S_1; got {len(index)}")
-    rewards = limited("rewards", _checks.array("rewards", rewards, (len(index) - 1,)))
+    n = len(index) - 1
+    rewards = _checks.array("rewards", _nan_for_none(rewards), ("n",), finite=False)
+    if len(rewards) != n:
+        raise ValueError(
+            f"rewards must have shape ({n},), one for leaving each of the {n + 1} states but the last, if neither "
+            f"episodes nor done are given; got shape {rewards.shape}"
+        )
+    limited("rewards", _checks.array("rewards", rewards, (n,)))
     return Transitions(index[:-1], rewards, index[1:], np.zeros(len(rewards), np.int64))
 
 
@@ -97,14 +116,15 @@ def many_episodes(index, rewards, episodes, done):
     rewards = row_rewards(rewards, n)
     done = np.zeros(n, dtype=bool) if done is None else truths("done", done, n)
     if episodes is None:
-        episodes = np.cumsum(done) - done
-    else:
-        episodes = numbered(labels("episodes", episodes, n), "episodes")[1]
-    return linked(index, rewards, episodes, done)
+        return linked(index, rewards, np.cumsum(done) - done, done)
+    ids = labels("episodes", episodes, n)
+    whole = [id.episode if isinstance(id, Piece) else id for id in ids]
+    units = ids if len(set(whole)) == 1 else whole  # the pieces of a single walk are all that can be compared
+    return replace(linked(index, rewards, _numbers(ids), done, _numbers(units)), ids=tuple(dict.fromkeys(ids)))
 
 
-def linked(index, rewards, episodes, done):
-    """`many_episodes` for arrays that have been checked; episodes are numbers from 0 on."""
+def linked(index, rewards, episodes, done, units=None):
+    """`many_episodes` for arrays that have been checked; episodes and units are numbers from 0 on."""
     order = np.argsort(episodes, kind="stable")
     state, reward, episode, end = index[order], rewards[order], episodes[order], done[order]
     goes_on = np.append(episode[1:] == episode[:-1], False)
@@ -132,7 +152,7 @@ def linked(index, rewards, episodes, done):
         state[known],
         reward[known],
         np.where(end, td.END, np.append(state[1:], 0))[known],
-        episode[known],
+        (episode if units is None else units[order])[known],
         n_episodes,
         int(end.sum()),
         int((~known & ~np.isnan(reward)).sum()),
@@ -148,8 +168,7 @@ def labels(name, values, n_rows=None):
     shape = getattr(values, "shape", (None,))
     if isinstance(values, (str, bytes, Set, Mapping)) or not hasattr(values, "__len__") or len(shape) != 1:
         raise TypeError(f"{name} must be a sequence of {_entries(name)}; got {_checks.describe(values)}")
-    # Plain Python labels: entries of a tensor would all differ, as they hash by identity.
-    entries = [label.tolist() if hasattr(label, "tolist") else label for label in _plain(name, values)]
+    entries = [_plain_label(label) for label in _plain(name, values)]
     if n_rows is not None and len(entries) != n_rows:
         raise ValueError(f"{name} must have one entry for each of the {n_rows} states; got {len(entries)}")
     if not entries:
@@ -184,11 +203,28 @@ def numbered(entries, name, most=None):
     return tuple(distinct), np.fromiter((place[entry] for entry in entries), np.int64, len(entries))
 
 
+def _numbers(ids):
+    return numbered(ids, "episodes")[1]
+
+
 def _entries(name):
     return {"states": "state labels", "episodes": "episode ids", "done": "truth values"}.get(name, "entries")
 
 
+def _plain_label(label):
+    """The label as a plain Python object: entries of a tensor would all differ, as they hash by identity."""
+    if type(label) is tuple:
+        return tuple(map(_plain_label, label))
+    if not hasattr(label, "tolist"):
+        return label
+    plain = label.tolist()
+    # Python has no dates with nanoseconds: NumPy would make ints of them.
+    return label if isinstance(label, (np.datetime64, np.timedelta64)) and isinstance(plain, int) else plain
+
+
 def _plain(name, values):
+    if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
+        return list(values)
     try:
         return values.tolist() if hasattr(values, "tolist") else list(values)
     except Exception:  # tensors without data
@@ -218,6 +254,8 @@ def as_number(label):
                 break
             except ValueError:
                 pass
+    if isinstance(label, np.timedelta64):  # which NumPy counts among the integers
+        return None
     return label if isinstance(label, numbers.Real) and abs(label) < math.inf else None
 
 
@@ -242,11 +280,7 @@ def truths(name, values, n_rows):
 
 def row_rewards(rewards, n_rows):
     """One reward a row, NaN where there is none."""
-    if not hasattr(rewards, "dtype") and hasattr(rewards, "__len__") and not isinstance(rewards, (str, bytes)):
-        rewards = [math.nan if reward is None else reward for reward in rewards]
-    elif getattr(rewards, "dtype", None) == object:  # as pandas gives columns with missing integers
-        rewards = [math.nan if is_empty(reward) else reward for reward in _plain("rewards", rewards)]
-    values = _checks.array("rewards", rewards, ("n",), finite=False)
+    values = _checks.array("rewards", _nan_for_none(rewards), ("n",), finite=False)
     if len(values) != n_rows:
         raise ValueError(
             f"rewards must have shape ({n_rows},), one a row and NaN where there is none, if episodes or done are "
@@ -257,6 +291,18 @@ def row_rewards(rewards, n_rows):
         raise ValueError(f"rewards must be finite, or NaN where there is none; entry {where} is {values[where]}")
     limited("rewards", np.nan_to_num(values))
     return values
+
+
+def _nan_for_none(rewards):
+    """The rewards, with NaN where there is none; what has no order or more than one column is refused."""
+    shape = getattr(rewards, "shape", None)
+    if isinstance(rewards, (str, bytes, Set, Mapping)) or not hasattr(rewards, "__len__"):
+        raise TypeError(f"rewards must be a sequence of numbers; got {_checks.describe(rewards)}")
+    if shape is not None and len(shape) != 1:
+        raise ValueError(f"rewards must be one column of numbers; got {_checks.describe(rewards)}")
+    if shape is None or getattr(rewards, "dtype", None) == object:  # pandas: columns with missing integers
+        return [math.nan if is_empty(reward) else reward for reward in _plain("rewards", rewards)]
+    return rewards
 
 
 def limited(name, values):

@@ -19,17 +19,19 @@ MANY_STATES = 20
 
 def of_labels(labels):
     """Labels that look alike, and numbers that differ by rounding only, are different states."""
-    seen, alike = {}, {}
+    yield from of_two_spellings(labels, "states")
+    seen, alike, similar = {}, {}, []
     for label in labels:
         number = as_number(label)
         if number is not None:
-            if number in seen:
-                yield f"states {seen[number]!r} and {label!r} are one number in two spellings; they count as two states"
             seen[number] = label
         elif isinstance(label, str):
             other = alike.setdefault(_skeleton(label), label)
             if other != label:
-                yield f"states {ascii(other)} and {ascii(label)} {_difference(other, label)}; they count as two states"
+                similar.append((other, label))
+    if similar:
+        one, other = map(ascii, similar[0])
+        yield f"states {one} and {other} {_difference(*similar[0])}; they count as two states{_repeats(similar)}"
     fractions = sorted(number for number in seen if isinstance(number, float) and not number.is_integer())
     for one, other in zip(fractions, fractions[1:]):
         if other - one <= NEARLY * abs(other):
@@ -38,6 +40,22 @@ def of_labels(labels):
                 f"Round the numbers first"
             )
             return
+
+
+def of_two_spellings(labels, what):
+    """Labels such as 1 and 01, or 7 and 7.0."""
+    seen, pairs = {}, []
+    for label in labels:
+        number = as_number(label)
+        if number is not None and seen.setdefault(number, label) != label:
+            pairs.append((seen[number], label))
+    if pairs:
+        one, other = map(repr, pairs[0])
+        yield f"{what} {one} and {other} are one number in two spellings; they count as two {what}{_repeats(pairs)}"
+
+
+def _repeats(pairs):
+    return f" (such pairs: {len(pairs)})" if len(pairs) > 1 else ""
 
 
 def _visible(text):

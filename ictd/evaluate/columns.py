@@ -1,10 +1,11 @@
 """Columns that say something by their names: episodes, ends, time limits, and the order of rows."""
 
 import re
+from datetime import datetime
 
 import numpy as np
 
-from ictd.evaluate.arguments import TRUTHS, as_number, numbered
+from ictd.evaluate.arguments import LARGEST, TRUTHS, as_number, numbered
 from ictd.evaluate.cautions import count
 
 # Words in the names of columns, alone, at the begin or at the end: session, session_id, sessionid, user_session.
@@ -18,6 +19,10 @@ MEASURES = set("age count duration health length len level mean rating return re
 # Whole names.
 SHORT_NAMES = {"ep": "episode", "uid": "episode", "sid": "episode", "traj": "episode", "end": "done", "ended": "done"}
 TIME_NAMES = "time timestamp datetime date ts t step timestep time_step event_time created_at".split()
+# A step of time is long above so many usual ones, if 9 of 10 steps are alike, or if they are not.
+LONG_IF_REGULAR, LONG = 1.5, 100
+# Fewer do not say what is usual.
+FEW_STEPS = 10
 
 
 def looks_like(name):
@@ -110,7 +115,7 @@ def of_shared_ids(name, values, episodes):
 
 
 def of_time(name, values, lines, walks):
-    """Rows that are not in the order of their time.
+    """Rows that are not in the order of their time, and jumps that no missing value explains.
 
     Parameters
     ----------
@@ -119,16 +124,38 @@ def of_time(name, values, lines, walks):
     lines, walks : ndarray of int
         Line and walk of each row.
     """
-    numbers = [as_number(value.strip()) for value in values]
-    if None not in numbers:
-        values = np.array(numbers, dtype=float)
-    elif all(re.match(r"\d{4}-\d\d-\d\d", value.strip()) for value in values):
-        values = np.array([value.strip() for value in values])
-    else:
-        return
     order = np.argsort(walks, kind="stable")
-    back = (values[order][1:] < values[order][:-1]) & (walks[order][1:] == walks[order][:-1])
-    if back.any():
+    times, lines, walks = np.array([_seconds(value.strip()) for value in values])[order], lines[order], walks[order]
+    steps = np.where(walks[1:] == walks[:-1], np.diff(times), np.nan)  # NaN too where a time cannot be read
+    if (steps < 0).any():
+        yield f"column {name} goes back in line {lines[1:][steps < 0].min()}: rows must stand in the order of time"
+        return
+    positive = steps[steps > 0]
+    if positive.size < FEW_STEPS:
+        return
+    usual = np.median(positive)
+    regular = np.mean(np.abs(positive - usual) <= 0.1 * usual) >= 0.9
+    long = steps > usual * (LONG_IF_REGULAR if regular else LONG)
+    if long.any():
         yield (
-            f"column {name} goes back in line {lines[order][1:][back].min()}: rows must stand in the order of time"
+            f"column {name} has {count(np.count_nonzero(long), 'long step', 'long steps')}, first in line "
+            f"{lines[1:][long].min()}: more than {LONG_IF_REGULAR if regular else LONG} times the usual one. The rows "
+            f"before and after are joined all the same: if others are missing between them, or an id began anew, give "
+            f"each piece an id of its own and name the column with --episode"
         )
+
+
+def _seconds(text):
+    """A number as it is, a date or time in ISO form in seconds, NaN for what is neither."""
+    number = as_number(text)
+    if number is not None:
+        return float(number) if abs(number) <= LARGEST else np.nan
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?)? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?", text)
+    if match is None:
+        return np.nan
+    day, clock, fraction, zone = match.groups()
+    zone = "+00:00" if zone in (None, "Z", "UTC") else f"{zone[:3]}:{zone[3:].lstrip(':') or '00'}"
+    try:
+        return datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}").timestamp() + float(fraction or 0)
+    except ValueError:  # 2024-02-30
+        return np.nan

@@ -102,6 +102,7 @@ def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
         result,
         warnings=(
             *cautions.of_labels(labels),
+            *cautions.of_two_spellings(transitions.ids, "episodes"),
             *cautions.of_equal_features(labels, group),
             *cautions.of_states_never_left(result, merged.visited[group], features is None, several),
             *cautions.of_states_left_once(result),

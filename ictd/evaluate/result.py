@@ -1,9 +1,11 @@
 """What an evaluation found: a table of values, and the file that holds it."""
 
 import csv
+import errno
 import io
 import math
 import os
+import re
 import secrets
 import shutil
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ from ictd.evaluate.arguments import numbered
 CLOSE = 1e-3
 # A radius this near to 1 cannot be told from 1.
 ROUNDING = 1e-9
+
+# What the shell has opened.
+STREAM = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})|/dev/(stdin|stdout|stderr)")
 
 COLUMNS = ("state", "visits", "value", "certainty_equivalence", "standard_error")
 SORTS = ("value", "visits", "state")
@@ -172,14 +177,30 @@ class Evaluation(_checks.ReadOnly):
             data = text.getvalue().encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"states must be valid text to be saved; {error}") from None
-        if overwrite and path.exists() and not path.is_file():  # a device or a pipe
-            path.write_bytes(data)
-        else:
-            _write(path.resolve() if overwrite else path, data, overwrite)
+        try:
+            _put(path, data, overwrite)
+        except OSError as error:  # which would name the unfinished file beside it
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _short(number, digits):
     return "-" if number is None else f"{number:.{digits}g}"
+
+
+def _put(path, data, overwrite):
+    if not overwrite:
+        return _write(path, data, overwrite)
+    stream = STREAM.fullmatch(os.path.abspath(path))
+    if stream:  # also where it leads to a file: that belongs to the shell
+        with open(os.dup(int(stream[1] or ("stdin", "stdout", "stderr").index(stream[2]))), "wb") as file:
+            file.write(data)
+    elif path.exists() and not path.is_file():  # a device or a pipe
+        path.write_bytes(data)
+    else:
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        _write(target, data, overwrite)
 
 
 def _write(path, data, overwrite):

@@ -8,6 +8,7 @@ import stat
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from ictd import _checks
 from ictd.evaluate import columns
 from ictd.evaluate.arguments import LARGEST, MISSING_WORDS, TRUTHS
 from ictd.evaluate.result import checked_path, one_line
@@ -33,23 +34,26 @@ def normal(name):
 def content(path):
     """The name and the bytes of what is read."""
     if hasattr(path, "read"):
-        name = str(getattr(path, "name", "the input"))
+        name = one_line(str(getattr(path, "name", "the input")))
         name = "standard input" if name in ("<stdin>", "0") else name
         try:
             data = path.read()
         except (OSError, ValueError) as error:  # a closed or unreadable stream
             raise FileFault(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        return name, data.encode() if isinstance(data, str) else data
+        if isinstance(data, str):
+            return name, data.encode(errors="surrogatepass")  # refused with its line
+        if not isinstance(data, (bytes, bytearray)):
+            raise TypeError(f"path.read() must return text or bytes; got {_checks.describe(data)}")
+        return name, data
     path = checked_path(path)
+    name = one_line(str(path))
     try:
         mode = path.stat().st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # /dev/zero has no end
             raise OSError("it is a device; expected a file or a pipe")
-        return str(path), path.read_bytes()
-    except OSError as error:
-        raise FileFault(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # a null character in the name
-        raise FileFault(f"{str(path)!r}: cannot be read: {error}") from None
+        return name, path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise FileFault(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 @dataclass
@@ -73,8 +77,8 @@ class Rows:
 class Table:
     """A file with a header: which column is what, and its rows."""
 
-    def __init__(self, name, data, separator, roles, skip):
-        self.name, self.roles, self.skip = name, roles, skip
+    def __init__(self, name, data, separator, point, roles, skip):
+        self.name, self.point, self.roles, self.skip = name, point, roles, skip
         self.known = {}  # one object for each text: a log repeats them
         self.records = _records(name, data, separator)
         line, names = next(self.records, (None, None))
@@ -196,21 +200,25 @@ class Table:
         """The number that a field holds, NaN where it is missing and may be."""
         if self._is_missing(line, column, text):
             return math.nan
+        other = "." if self.point == "," else ","
         try:
-            number = float(text)
+            if "_" in text or other in text:  # Python reads 1_0 as 10
+                raise ValueError
+            number = float(text.replace(",", "."))
         except ValueError:
-            number = None
-        if number is None or "_" in text:
-            comma = re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)
-            hint = f"; write the decimal point as in {text.replace(',', '.')}" if comma else ""
-            raise self.fault(line, column, f"{text!r} is not a number{hint}")
+            hint = ""
+            if re.fullmatch(rf"[+-]?[0-9]*{re.escape(other)}[0-9]+", text):
+                hint = "; with a decimal comma a number has no point"
+                if other == ",":
+                    hint = f"; if it means {text.replace(',', '.')}, pass --decimal comma (decimal=',' in Python)"
+            raise self.fault(line, column, f"{text!r} is not a number{hint}") from None
         if not abs(number) <= LARGEST:
             hint = ". Rows with missing values can be left out with --missing skip" if math.isnan(number) else ""
             raise self.fault(line, column, f"{text!r} is not a finite number of at most {LARGEST:g} in size{hint}")
         return number
 
     def _truth(self, line, column, text):
-        truth = TRUTHS.get(text.lower())
+        truth = TRUTHS.get(text.lower().replace(self.point, "."))
         if truth is None and not self._is_missing(line, column, text):
             raise self.fault(line, column, f"{text!r} is not 1 or 0, true or false, yes or no")
         return truth
@@ -229,7 +237,7 @@ def _records(name, data, separator):
             f"CSV UTF-8"
         ) from None
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    reader = csv.reader(text, delimiter=separator, strict=True)
+    reader = csv.reader(text, delimiter=separator, strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
         try:

@@ -12,6 +12,7 @@ from ictd.evaluate import bins as bins_of
 from ictd.evaluate.table import FileFault, Table, content, normal
 
 SEPARATORS = {",": ",", ";": ";", "\t": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "tab": "\t"}
+DECIMALS = {".": ".", ",": ",", "point": ".", "comma": ","}
 MISSING = ("refuse", "skip")
 
 
@@ -31,7 +32,7 @@ class TrajectoryFile:
         Names of the columns that were not used.
     episodes : list of n+1 ids, or None
         None if no column was named and nothing was skipped. A walk that is broken by missing values goes on under
-        the id ``(id, 2)``, then ``(id, 3)``.
+        the id ``Piece(id, 2)``, then ``Piece(id, 3)``; the standard errors count its pieces as one episode.
     done : list of n+1 bool, or None
         None if no column was named.
     warnings : tuple of str
@@ -50,7 +51,18 @@ class TrajectoryFile:
     notes: tuple = ()
 
 
-def read_csv(path, *, state="state", reward="reward", episode=None, done=None, sep=",", missing="refuse", bins=None):
+def read_csv(
+    path,
+    *,
+    state="state",
+    reward="reward",
+    episode=None,
+    done=None,
+    sep=",",
+    decimal=".",
+    missing="refuse",
+    bins=None,
+):
     """Read a log from a file of separated values in UTF-8 with a header line.
 
     A row is a visit: a state, compared as text, and the reward for leaving it. Without ``episode`` and ``done`` the
@@ -63,13 +75,15 @@ def read_csv(path, *, state="state", reward="reward", episode=None, done=None, s
     path : str, path-like, or file object
         A file object is read to its end.
     state, reward : str
-        Names of columns; both may be the same.
+        Names of columns; both may be the same. Then the last reward of a walk is left out.
     episode : str, optional
         Name of the column of episodes. Rows with equal text belong to one episode, also if others stand between.
     done : str, optional
         Name of the column that says whether a row leads to the end: 1 or 0, true or false, yes or no.
     sep : "," or ";" or "\\t"
         Also "comma", "semicolon" or "tab".
+    decimal : "." or ","
+        How numbers write their decimal point; also "point" or "comma".
     missing : "refuse" or "skip"
         What to do where a value is missing: refuse the file, or break the walk there (it is not bridged) and count
         what was left out. Empty fields are missing values; with "skip" NA, N/A, NaN, null and None are too.
@@ -93,22 +107,33 @@ def read_csv(path, *, state="state", reward="reward", episode=None, done=None, s
     UserWarning
         For each of the ``warnings`` of the result.
     """
-    result = read_log(path, state=state, reward=reward, episode=episode, done=done, sep=sep, missing=missing, bins=bins)
+    result = read_log(
+        path,
+        state=state,
+        reward=reward,
+        episode=episode,
+        done=done,
+        sep=sep,
+        decimal=decimal,
+        missing=missing,
+        bins=bins,
+    )
     for text in result.warnings:
         python_warnings.warn(text, stacklevel=2)
     return result
 
 
-def read_log(path, *, state, reward, episode, done, sep, missing, bins):
+def read_log(path, *, state, reward, episode, done, sep, decimal, missing, bins):
     """`read_csv` without Python's warnings."""
     roles = {"state": state, "reward": reward, "episode": episode, "done": done}
     roles = {role: _column_name(role, name) for role, name in roles.items() if name is not None}
     separator = _separator(sep)
+    point = DECIMALS[_checks.option("decimal", decimal, tuple(DECIMALS))]
     skip = _checks.option("missing", missing, MISSING) == "skip"
     n_bins = None if bins is None else bins_of.number_of_bins(bins, roles["state"])
 
     name, data = content(path)
-    table = Table(name, data, separator, roles, skip)
+    table = Table(name, data, separator, point, roles, skip)
     rows = table.read()
     return _assemble(table, rows, n_bins)
 
@@ -173,6 +198,8 @@ def _assemble(table, rows, n_bins):
             )
     warnings += _misreadings(table, rows, episodes, done, keep, lines)
     if alone and not skip:
+        if not np.isnan(rewards[-1]):
+            notes.append("the last reward is left out: nobody knows what followed")
         rewards = rewards[:-1]
     return TrajectoryFile(
         states,
@@ -209,7 +236,7 @@ def _check_rows(table, rewards, episodes, done, lines, one_walk):
         empty = np.flatnonzero(np.isnan(rewards[:-1]))
         if empty.size:
             raise table.fault(lines[empty[0]], column["reward"], "empty; only the last row may have no reward")
-        if not np.isnan(rewards[-1]):
+        if not np.isnan(rewards[-1]) and table.roles["state"] != table.roles["reward"]:
             raise table.fault(
                 lines[-1],
                 column["reward"],
@@ -269,7 +296,7 @@ def _walks(table, rows, rewards, features, notes):
         elif no_reward[row]:
             unpaid.add(key)
         walks[key] = pieces, no_reward[row] or ends[row] is None, cuts
-        episodes.append(key if pieces == 1 else (key, pieces))
+        episodes.append(key if pieces == 1 else arguments.Piece(key, pieces))
         keep[row] = True
     parts = [f"{count} without {what}" for what, count in counts.items()]
     if rows.gaps:

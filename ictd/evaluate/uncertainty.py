@@ -19,7 +19,8 @@ def standard_error(transitions, model, value, gamma):
       variance at u over c(u). A state whose c(u) transitions all looked alike may still have a rare outcome, as a fall
       off a cliff, that they did not show. So each state counts as if it had one more transition, with the largest TD
       error of the data: the variance of xi(u) is (sum of squares + largest square) / c(u)^2.
-    - *Bootstrap over episodes*, where there are several: episodes get random weights (exponential, the Bayesian
+    - *Bootstrap over episodes*, where there are several: whole episodes, with all their pieces if missing values broke
+      them, get random weights (exponential, the Bayesian
       bootstrap of Rubin 1981), drawn with a fixed seed, so the same data give the same numbers. It needs no Markov
       process, only independent episodes, but sees no spread in a state that occurs in a single one.
 
@@ -50,13 +51,18 @@ def standard_error(transitions, model, value, gamma):
     place[inside] = np.arange(n_states)
     source, errors = place[transitions.sources[use]], td_errors(transitions, value, gamma)[use]
     errors[np.abs(errors) <= ROUNDING * np.abs(value[inside]).max()] = 0.0
+    largest = np.abs(errors).max()
+    if largest == 0:
+        result[inside] = 0.0
+        return result
+    errors /= largest  # squares of tiny numbers would be 0
 
     squares = np.bincount(source, errors**2, n_states) + (errors**2).max()
     result[inside] = np.sqrt(resolvent**2 @ (squares / counts**2))
     if transitions.n_episodes > 1:
-        spread = _over_episodes(source, errors, transitions.episodes[use], n_states)
+        spread = _over_episodes(source, errors, transitions.units[use], n_states)
         result[inside] = np.maximum(result[inside], np.sqrt(((resolvent @ spread) ** 2).mean(axis=1)))
-    return result
+    return result * largest
 
 
 def td_errors(transitions, value, gamma):
