@@ -230,6 +230,20 @@ def test_draw_a_sweep_draws_its_finished_runs_and_an_overview(tmp_path, monkeypa
     assert "gamma-0.5: pattern in 3 of 3 seeds" in found and "gamma-0.7: pattern in 3 of 3 seeds" in found
 
 
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: figures.of_run(3), "run must be of type SavedRun; got 3"),
+        (lambda: figures.of_sweep(3), "rows must be the list that sweep.sweep gives; got 3"),
+        (lambda: figures.of_sweep([{}]), "rows must be the list that sweep.sweep gives"),
+        (lambda: figures.draw(3), "folder must be a str or a Path; got 3"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(call, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        call()
+
+
 def test_draw_says_what_is_wrong_with_a_folder(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.txt").write_text("x")

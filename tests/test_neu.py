@@ -1,6 +1,8 @@
 """Objectives and the NEU loss: against plain loops, finite differences, exact enumeration, and the theory."""
 
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -578,6 +580,29 @@ def test_updates_are_computed_in_any_grad_mode(mode):
         assert torch.equal(neu.neu_loss(inside, again[0], again[1], GAMMA, LAYERS), losses)
         assert neu.neu(model, again) == neu.neu(model, cut)
         assert not neu.td_query_loss(parameters, again[0], GAMMA, LAYERS).requires_grad  # the caller's right
+
+
+def test_an_estimate_is_read_only_and_equal_to_its_copies():
+    estimate = neu.squared_norm(torch.arange(24.0).reshape(4, 2, 3))
+    for one in (estimate, copy.deepcopy(estimate), pickle.loads(pickle.dumps(estimate))):
+        assert one == estimate and not one.value.flags.writeable and not one.standard_error.flags.writeable
+    assert estimate != neu.squared_norm(torch.ones(4, 2, 3)) and estimate != 3
+
+
+def test_updates_whose_squares_overflow_give_no_number():
+    """Each entry is finite, and the estimate of a model would be NaN."""
+    assert np.isnan(neu.squared_norm(torch.full((3, 2), 1e200, dtype=torch.float64)).value)
+    with pytest.raises(ValueError, match="^model must have smaller gradients on the windows"):
+        neu._finite_estimate(np.nan, 1.0)
+    for wrong in (torch.ones(3, 2).to_sparse(), torch.ones(3, 2, device="meta")):
+        with pytest.raises(TypeError, match="^updates must be a dense tensor"):
+            neu.squared_norm(wrong)
+
+
+def test_no_parameter_sets_are_refused():
+    parameters = {name: value.detach()[None][:0] for name, value in parameters_of(random_model()).items()}
+    with pytest.raises(ValueError, match="^parameters must not be empty"):
+        neu.expected_update(parameters, cut_of(3)[0], GAMMA, LAYERS)
 
 
 def test_a_set_that_overflows_has_a_loss_and_an_update_of_nan():

@@ -381,6 +381,23 @@ def test_kernels_of_other_shapes_are_refused():
     assert kernel(A, X, logs[0]).shape == (4, S, S)
 
 
+@pytest.mark.parametrize(
+    "score, log, message",
+    [
+        (np.nan, 0.0, "^score_matrix must be finite"),
+        (1.0, np.nan, "^log_counts must be finite or -inf"),
+        (1.0, np.inf, "^log_counts must be finite or -inf"),
+        (1.0, -np.inf, "^log_counts must be finite or -inf, and finite for a state"),
+    ],
+)
+def test_a_kernel_names_what_is_not_finite(score, log, message):
+    """And does not blame the features; in a training, such a set has a kernel of NaN."""
+    arguments = torch.full((D, D), score), torch.ones(S, D), torch.full((S,), log)
+    with pytest.raises(ValueError, match=message):
+        kernel(*arguments)
+    assert torch.isnan(kernel(*arguments, finite=False)).all()
+
+
 @pytest.mark.parametrize("names", [("value_weights", "score_matrix"), ("V", "A")])
 def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
     """Finite parameters that are too large raise; ``finite=False`` gives NaN for their set alone."""

@@ -133,6 +133,19 @@ def test_points_are_what_they_say():
         sweep.Point("a", {}, None)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"label": 3}, "label must be a function; got 3"),
+        ({"make": None}, "make must be a function; got None"),
+        ({"make": lambda **_: None}, "what make gives must be of type Config; got None"),
+    ],
+)
+def test_grid_refuses_what_makes_no_points(options, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        sweep.grid({"gamma": [0.5, 0.9]}, **options)
+
+
 def test_grid_refuses_bad_points_before_any_work():
     with pytest.raises(ValueError, match="gamma must have different values; got gamma-0.5 twice"):
         points(gamma=[0.5, 0.9, 0.5])
