@@ -183,6 +183,7 @@ WRONG = [
     ("convergence.by_hand", [1.5, 0.875, 0.625], "not of a column"),
     ("convergence.by_hand", [1.5, 0.5, 0.625], "with their signs"),
     ("convergence.by_hand", [1.5, 1.0, 0.5], "one eigenvalue is gamma"),
+    ("convergence.by_hand", [1.5, 1.0, 0.63], "within rounding"),
     ("convergence.by_hand", [1.5, 1.1, 0.7], "the bound is right; look at the norm and the radius again"),
     ("convergence.by_hand", [1.4, 1.0, 0.625], "the norm and the radius are right; look at the bound again"),
     ("convergence.by_hand", [1.5, 0.75, 0.625], "not the largest entry"),
@@ -200,8 +201,9 @@ WRONG = [
     (
         "convergence.martingale",
         increments(lambda P, s, u, mu, Q: Q[s[1:], u] - (P @ Q)[s[1:], u]),
-        "not to the one that is entered",
+        "belongs to the state that is left",
     ),
+    ("convergence.martingale", increments(lambda P, s, u, mu, Q: (s[1:] == u) - mu[u]), "which is e_u - mu(u) there"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: (P @ Q)[s[:-1], u] - Q[s[1:], u]), "wrong sign"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: (s[:-1] == u) - mu[u]), "not centred"),
     ("convergence.martingale", increments(lambda P, s, u, mu, Q: Q[s[1:], u]), "these are the values of h"),

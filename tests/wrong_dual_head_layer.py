@@ -106,6 +106,27 @@ def large_negative_mask(Z, V, A):
     return V @ Z @ softmax(scores, axis=0)
 
 
+def masked_by(score):
+    """The scores of the query replaced by a number."""
+
+    def function(Z, V, A):
+        scores = Z.T @ A @ Z
+        scores[-1] = score
+        return V @ Z @ softmax(scores, axis=0)
+
+    return function
+
+
+def layer_masked_by(score):
+    def function(Z, V, A, gamma):
+        output = masked_by(score)(Z, V, A)
+        new = Z + output
+        new[-2, :-1] += gamma * output[-1, 1:]
+        return new
+
+    return function
+
+
 def layer_in_loops(Z, V, A, gamma):
     current = head_in_loops(Z, V, A)
     new = Z + current
@@ -171,6 +192,7 @@ RIGHT = [
     ("dual_head_layer.attention", large_negative_mask),
     ("dual_head_layer.layer", dual_head()),
     ("dual_head_layer.layer", layer_in_loops),
+    ("dual_head_layer.layer", layer_masked_by(-1e30)),
     ("dual_head_layer.layer", layer_with_matrix),
     ("dual_head_layer.ignoring", looking_away),
     ("dual_head_layer.ignoring", looking_away_as_product),
@@ -189,12 +211,18 @@ RIGHT = [
     ("dual_head_layer.second_layer", lambda Z, A, g: layer_with_matrix(Z, long_step(1.0)(len(Z) - 3, g)[0], A, g)),
     ("dual_head_layer.suspects", SUSPECTS),
     ("dual_head_layer.suspects", tuple(SUSPECTS)),
+    ("dual_head_layer.suspects", np.array(SUSPECTS)),
     ("dual_head_layer.suspects", "no discount,wrong axis,stray 1/n".split(",")),
 ]
 WRONG = [
     ("dual_head_layer.attention", renormalised, "leave the query out before the softmax"),
     ("dual_head_layer.fading", renormalised, "leave the query out before the softmax"),
     ("dual_head_layer.fading", naive, "exponentials overflow"),
+    ("dual_head_layer.fading", masked_by(-1e3), "no mask if theirs are smaller"),
+    ("dual_head_layer.attention", masked_by(-1e4), "no mask if theirs are smaller"),
+    ("dual_head_layer.layer", layer_masked_by(-1e4), "no mask if theirs are smaller"),
+    ("dual_head_layer.by_hand", [[4.25, 2.25, 0.5, 0], [1, 8.5, 4.5, 1.04]], "look at the value row again"),
+    ("dual_head_layer.by_hand", [[4.3, 2.3, 0.5, 0], [1, 8.5, 4.5, 1]], "within rounding"),
     ("dual_head_layer.by_hand", [[4, 2, -2, 0], [1, 8.5, 4.5, 1]], "target row should change"),
     ("dual_head_layer.by_hand", [[1, 8.5, 4.5, 1], [4.25, 2.25, 0.5, 0]], "exchanged"),
     ("dual_head_layer.by_hand", [[0.25, 0.25, 2.5, 0], [5, 0.5, 0.5, 5]], "outputs of the heads"),

@@ -128,9 +128,25 @@ def of_larger_batches(batch_size, n_pairs, rng):
     return products_variant("ours")(2 * batch_size, n_pairs, rng)
 
 
+def of_halves(batch_size, n_pairs, rng):
+    """Each batch cut in two: unbiased, but the batches are too small."""
+    return products_variant("ours")(max(batch_size // 2, 1), n_pairs, rng)
+
+
 def pairs_in_loops(g):
     pairs = [g[i] @ g[j] for i in range(len(g)) for j in range(len(g)) if i != j] if len(g) < 50 else None
     return np.mean(pairs) if pairs else ((g.sum(axis=0) ** 2).sum() - (g**2).sum()) / len(g) / (len(g) - 1)
+
+
+def every_pair_in_turn(g):
+    total = sum(a @ b for i, a in enumerate(g) for j, b in enumerate(g) if i != j)
+    return total / (len(g) * (len(g) - 1))
+
+
+def each_against_the_rest(g):
+    """A loop, but not over pairs."""
+    total = g.sum(axis=0)
+    return sum(one @ (total - one) for one in g) / (len(g) * (len(g) - 1))
 
 
 def by_the_variance(g):
@@ -209,6 +225,7 @@ RIGHT = [
     ("neu_pretraining.detach", np.float32(32 / 13)),
     ("neu_pretraining.unbiased", pairs_in_loops),
     ("neu_pretraining.unbiased", by_the_variance),
+    ("neu_pretraining.unbiased", each_against_the_rest),
     ("neu_pretraining.unbiased", by_the_gram_matrix),
     ("neu_pretraining.unbiased", in_float32(pairs_variant())),
     ("neu_pretraining.one_state", layers_variant()),
@@ -240,6 +257,7 @@ WRONG = [
     ("neu_pretraining.by_hand", hand(1, (1 + 2.25 + 144) / 3), "averages first"),
     ("neu_pretraining.by_hand", hand(1, 11.5 / 3), "square it"),
     ("neu_pretraining.by_hand", hand(1, 14), "the second is not"),
+    ("neu_pretraining.by_hand", hand(1, 44 / 3), "the second is not"),
     ("neu_pretraining.by_hand", hand(2, 0), "is not NEU"),
     ("neu_pretraining.by_hand", hand(2, 7256 / 289), "is a sum"),
     ("neu_pretraining.by_hand", hand(2, 9), "two numbers are right"),
@@ -250,6 +268,7 @@ WRONG = [
     ("neu_pretraining.detach", 68 / 31, "walk in the text"),
     ("neu_pretraining.detach", 20 / 14, "left the successor out"),
     ("neu_pretraining.detach", 2.46, "up to rounding"),
+    ("neu_pretraining.detach", Fraction(37, 15), "set its derivative to 0"),
     ("neu_pretraining.detach", 3, "derivative"),
     ("neu_pretraining.detach", 2.0, "the mean TD error"),
     ("neu_pretraining.detach", -32 / 13, "sign"),
@@ -269,6 +288,7 @@ WRONG = [
     ("neu_pretraining.unbiased", pairs_variant(count=lambda B: 2 * B * (B - 1)), "half of it"),
     ("neu_pretraining.unbiased", pairs_variant(count=lambda B: B * (B - 1) / 2), "twice as much"),
     ("neu_pretraining.unbiased", lambda g: g[0] @ g[1], "first two updates"),
+    ("neu_pretraining.unbiased", every_pair_in_turn, "one pair after the other"),
     ("neu_pretraining.one_state", layers_variant(read=lambda delta, D: delta**2), "squared the TD error only"),
     ("neu_pretraining.one_state", layers_variant(read=lambda delta, D: D @ D), "TD error is missing"),
     ("neu_pretraining.one_state", layers_variant(power=1), "its square"),
@@ -326,6 +346,7 @@ WRONG = [
     ("neu_pretraining.bug", one_partner, "standard errors away"),
     ("neu_pretraining.bug", less_the_variance, "distributed like products"),
     ("neu_pretraining.bug", of_larger_batches, "distributed like products"),
+    ("neu_pretraining.bug", of_halves, "distributed like products"),
     ("neu_pretraining.bug", products_variant("ours", share=2.0), "standard errors away"),
     ("neu_pretraining.bug", products_variant("ours", step_size=1.0), "standard errors away"),
 ]

@@ -231,6 +231,35 @@ def step_with_changes(Z, A, gamma):
     return new
 
 
+def step_masked_by(score):
+    def function(Z, A, gamma):
+        scores = Z.T @ A @ Z
+        scores[-1] = score
+        new = Z.copy()
+        new[-1] += (Z[-3] + Z[-2] - Z[-1]) @ softmax(scores, axis=0)
+        new[-2, :-1] = gamma * new[-1, 1:]
+        return new
+
+    return function
+
+
+def transitions_masked_by(score):
+    def function(T, gamma):
+        d, delta = (len(T) - 3) // 2, T[-3] + T[-2] - T[-1]
+
+        def update(queries):
+            scores = T[:d].T @ queries
+            scores[-1] = score
+            return delta @ softmax(scores, axis=0)
+
+        new = T.copy()
+        new[-1] += update(T[:d])
+        new[-2, :-1] += gamma * update(T[d : 2 * d])[:-1]
+        return new
+
+    return function
+
+
 def leaky_turned(Z, A, gamma):
     return leaky(scores=False)(Z, A.T, gamma)
 
@@ -265,9 +294,11 @@ RIGHT = [
     ("prompt_matrix.late_value", late_least_squares),
     ("prompt_matrix.transition_step", transitions()),
     ("prompt_matrix.transition_step", transitions_looked_up),
+    ("prompt_matrix.transition_step", transitions_masked_by(-np.inf)),
     ("prompt_matrix.transition_step", transitions_in_loops),
     ("prompt_matrix.bug_step", leaky(scores=False)),
     ("prompt_matrix.bug_step", step_in_loops),
+    ("prompt_matrix.bug_step", step_masked_by(-np.inf)),
     ("prompt_matrix.bug_step", step_with_changes),
     ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(r, 0))),
     ("prompt_matrix.bug_builder", loop_builder),
@@ -335,6 +366,7 @@ WRONG = [
     ("prompt_matrix.transition_step", own_error, "its own error only"),
     ("prompt_matrix.transition_step", transitions(mask=False), "query is none"),
     ("prompt_matrix.transition_step", transitions(target=None), "has not moved"),
+    ("prompt_matrix.transition_step", transitions_masked_by(-50), "scores near -100, d = 2"),
     ("prompt_matrix.transition_step", transitions(target="neighbour"), "copy from the next column"),
     ("prompt_matrix.transition_step", transitions(discount=False), "lacks the discount"),
     ("prompt_matrix.transition_step", lambda T, g: T, "nothing has changed"),
@@ -343,6 +375,7 @@ WRONG = [
     ("prompt_matrix.bug_step", leaky(errors=False), "share of every softmax"),
     ("prompt_matrix.bug_step", leaky(scores=False, target=False), "does not fit"),
     ("prompt_matrix.bug_step", leaky_turned, "transposed"),
+    ("prompt_matrix.bug_step", step_masked_by(-50), "where all scores are near -200"),
     ("prompt_matrix.bug_step", lambda Z, A, g: step_in_loops(Z, 0 * A, g), "all count the same"),
     ("prompt_matrix.bug_step", lambda Z, A, g: Z[:, :-1], "shape"),
     ("prompt_matrix.bug_builder", zero_prompt(lambda r: np.append(0, r)), "too far to the right"),

@@ -49,6 +49,14 @@ def masked(Z, scores):
     return softmax(scores, 0)
 
 
+def masked_by(score):
+    def weights(Z, scores):
+        scores[-1] = score
+        return softmax(scores, 0)
+
+    return weights
+
+
 def masked_late(Z, scores):
     weights = softmax(scores, 0)
     weights[-1] = 0
@@ -212,6 +220,7 @@ RIGHT = [
     ("temporal_shift_module.bribe", torch.tensor([[5, 5, 6, 5], [2.5, 3, 2.5, 0], [2.5, 7, 2.5, 0]])),
     ("temporal_shift_module.layer", layer_in_loops),
     ("temporal_shift_module.layer", layer_with_matrices),
+    ("temporal_shift_module.layer", with_weights(masked_by(-1e30))),
     ("temporal_shift_module.layer", in_float32(layer_with_matrices)),
     ("temporal_shift_module.dual_limit", limit_in_loops),
     ("temporal_shift_module.dual_limit", limit_with_matrices),
@@ -261,6 +270,7 @@ WRONG = [
     ("temporal_shift_module.layer", tsm_variant(stable=False), "overflow"),
     ("temporal_shift_module.layer", with_weights(clipped), "limiting the scores changes the weights"),
     ("temporal_shift_module.layer", with_weights(masked_late), "after the softmax"),
+    ("temporal_shift_module.layer", with_weights(masked_by(-1e4)), "no mask if theirs are smaller"),
     ("temporal_shift_module.layer", with_weights(masked_by_zero), "a score of 0 does not mask"),
     ("temporal_shift_module.layer", with_weights(lambda Z, scores: masked(Z, scores).T), "weights are transposed"),
     ("temporal_shift_module.layer", lambda Z, V, A, gamma: tsm_variant()(Z, V.T, A, gamma), "V transposed"),

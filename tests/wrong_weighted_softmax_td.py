@@ -91,6 +91,19 @@ def kernel_loops(scores, counts):
     return rows
 
 
+def kernel_of_repeated_sources(scores, counts):
+    """Counts are whole numbers."""
+    source = np.repeat(np.arange(len(counts)), counts)
+    weights, result = softmax(scores[:, source]), np.zeros(scores.shape)
+    for column, s in enumerate(source):
+        result[:, s] += weights[:, column]
+    return result
+
+
+def kernel_masked_by(score):
+    return lambda scores, counts: softmax(np.where(counts > 0, scores, score) + np.log(np.maximum(counts, 1)))
+
+
 def kernel_with_logarithms(scores, counts):
     return softmax(scores + np.log(counts))
 
@@ -145,6 +158,8 @@ RIGHT = [
     ("weighted_softmax_td.kernel", kernel_right),
     ("weighted_softmax_td.kernel", kernel_loops),
     ("weighted_softmax_td.kernel", kernel_with_logarithms),
+    ("weighted_softmax_td.kernel", kernel_of_repeated_sources),
+    ("weighted_softmax_td.kernel", kernel_masked_by(-1e30)),
     ("weighted_softmax_td.state_step", step()),
     ("weighted_softmax_td.state_step", step_loops),
     ("weighted_softmax_td.state_step", step_as_matrix),
@@ -169,6 +184,7 @@ WRONG = [
     ("weighted_softmax_td.by_hand", [1, 2], "shape"),
     ("weighted_softmax_td.by_hand", [1.375, 2.875, 4.7], "rounding"),
     ("weighted_softmax_td.by_hand", [1.375, 2.875, 7], "A and B are right"),
+    ("weighted_softmax_td.by_hand", [4 / 3, 17 / 6, 4.75], "C is right"),
     ("weighted_softmax_td.by_hand", [5.875, 4.375, 7.75], "another one"),
     ("weighted_softmax_td.by_hand", [V_2[1], V_2[0], V_2[2]], "order should be A, B, C"),
     ("weighted_softmax_td.by_hand", [0, 0, 0], "all your values are 0"),
@@ -178,6 +194,7 @@ WRONG = [
     ("weighted_softmax_td.kernel", unstable, "10,000"),
     ("weighted_softmax_td.kernel", late_mask, "should not notice"),
     ("weighted_softmax_td.kernel", maximum_of_all, "10,000"),
+    ("weighted_softmax_td.kernel", kernel_masked_by(-1e4), "not small enough for every row"),
     ("weighted_softmax_td.kernel", lambda s, c: kernel_right(s, c**2), "squared"),
     ("weighted_softmax_td.kernel", lambda s, c: softmax(s + c), "add the counts"),
     ("weighted_softmax_td.kernel", lambda s, c: np.eye(len(c))[s.argmax(axis=1)], "no softmax"),
@@ -204,7 +221,7 @@ WRONG = [
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: max(1, 1 + a - b * (1 + g) + g * c), "the largest"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 + a - 2 * b + c, "lost the discount"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 - a + b * (1 + g) - g * c, "are exchanged"),
-    ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: [1.0, g], "shape"),
+    ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: [1.0, g], "a single number; it has shape (2,)"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: math.log2(max(1, (1 + g) / (1 - g) * (n - c) / c)), "base 2"),
     (
         "weighted_softmax_td.scale_needed",
@@ -220,6 +237,7 @@ WRONG = [
     ("weighted_softmax_td.faster_steps", np.ones(19), "shape (20,)"),
     ("weighted_softmax_td.faster_steps", -np.ones(20), "positive"),
     ("weighted_softmax_td.faster_steps", [0.01] * 20, "too small"),
+    ("weighted_softmax_td.faster_steps", [np.nan] * 20, "your list of step sizes holds NaN"),
     ("weighted_softmax_td.faster_steps", [2.0] * 20, "blow up"),
     ("weighted_softmax_td.faster_steps", [1e308] * 20, "blow up"),
     ("weighted_softmax_td.faster_steps", [1e308] + [1e-308] * 19, "blow up"),

@@ -16,7 +16,9 @@ from ictd import _checks
 # Relative to max(1, largest right value). A float32 answer is right if it is right up to its rounding.
 EXACT = 1e-9
 ROUNDING = 1e-4
-ROUNDED = "right up to rounding: compute in float64."
+ROUNDED = (
+    "right up to rounding: compute in float64, round nothing, and stop no sum, iteration or search early."
+)
 
 _KINDS = {"U": "text", "S": "text", "c": "complex numbers", "M": "dates", "m": "durations", "V": "records"}
 
@@ -42,7 +44,7 @@ def standard_settings():
         if torch is None:  # nobody has loaded it, so nobody has set anything
             yield
         else:
-            with torch.inference_mode(False), torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
                 yield
 
 
@@ -122,8 +124,8 @@ def numbers(answer, shape, what="your answer", finite=True):
     fits = len(result.shape) == len(shape) and all(
         isinstance(want, str) or want == have for want, have in zip(shape, result.shape)
     )
-    wanted = repr(shape).replace("'", "")
-    expect(fits, f"{what} should have shape {wanted}; it has shape {result.shape}.")
+    wanted = "have shape {}".format(repr(shape).replace("'", "")) if shape else "be a single number"
+    expect(fits, f"{what} should {wanted}; it has shape {result.shape}.")
     expect(not finite or np.isfinite(result).all(), f"{what} holds NaN or infinity.")
     return result
 
@@ -151,7 +153,8 @@ def call(function, *arguments, where=""):
 
 def _message(error):
     try:
-        return f": {error}" if str(error) else ""
+        text = str(error)
+        return f": {text if len(text) <= 200 else text[:197] + '...'}" if text else ""
     except Exception:
         return ""
 
@@ -179,6 +182,21 @@ def close(answer, right, tolerance=None):
     if tolerance is None:
         tolerance = ROUNDING if getattr(answer, "dtype", None) == np.float32 else EXACT
     return distance(answer, right) <= tolerance
+
+
+def rounded(answer, right):
+    """Whether every entry is right, at least in all its decimals but the last: it was rounded or cut off.
+
+    What has no end of decimals, such as a wrong fraction, is not rounded.
+    """
+
+    def only_the_last_decimal_is_off(one, exact):
+        for size in 10.0 ** -np.arange(1, 7):
+            if abs(one / size - round(one / size)) < 1e-5:
+                return abs(one - exact) < 0.999 * size
+        return abs(one - exact) < 1e-6
+
+    return all(map(only_the_last_decimal_is_off, np.ravel(answer).tolist(), np.ravel(right).tolist()))
 
 
 def name_mistake(answer, right, mistakes, tolerance=ROUNDING):

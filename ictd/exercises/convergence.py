@@ -14,6 +14,7 @@ from ictd.exercises._checking import (
     judge_function,
     name_mistake,
     numbers,
+    rounded,
     which_are_right,
 )
 
@@ -37,6 +38,7 @@ def by_hand(answer):
         return "The bound says nothing here, the norm says nothing, and the iteration converges all the same."
     expect(not close(answer, right, ROUNDING), ROUNDED)
     expect(not close(np.sort(answer), np.sort(right)), "the order should be bound, norm, radius.")
+    expect(not rounded(answer, right), "you are within rounding; give exact fractions.")
     bound, norm, radius = answer
     name_mistake(
         bound,
@@ -174,7 +176,8 @@ _MARTINGALE_MISTAKES = {
     "these are the changes of h along the walk; take away what was expected before the step, not h there.": (
         _increments(lambda h, Ph, here, there: h[there] - h[here])
     ),
-    "the expectation belongs to the state that is left, not to the one that is entered.": (
+    "this is h - P h at the state that is entered, which is e_u - mu(u) there: the expectation belongs to the state "
+    "that is left.": (
         _increments(lambda h, Ph, here, there: h[there] - Ph[there])
     ),
     "these run against time: the step goes from S_{k-1} to S_k.": (
@@ -325,7 +328,7 @@ def four_states(answer):
         isinstance(answer, (tuple, list)) and len(answer) == 3,
         "give a list of three things: four angles in degrees, a score scale, and a four by four matrix.",
     )
-    angles = np.deg2rad(numbers(answer[0], (4,), "your angles").astype(np.float64))
+    angles = np.deg2rad(numbers(answer[0], (4,), "your list of angles").astype(np.float64))
     scale = float(numbers(answer[1], (), "your score scale"))
     P = numbers(answer[2], (4, 4), "your transition matrix").astype(np.float64)
     expect(0 < scale <= 1e6, "your score scale should be positive and at most a million.")
@@ -397,7 +400,7 @@ def bug(answer):
     less = "less" if found[name] < truth[name] else "more"
     raise NotYet(
         f"{name} your radius is {found[name]:.4f}, {less} than the largest modulus of an eigenvalue."
-        + ("" if less == "more" else " Does your start vector have a part along its eigenvector?")
+        + ("" if less == "more" else " If you have a start vector: does it have a part along the eigenvector?")
     )
 
 

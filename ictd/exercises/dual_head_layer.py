@@ -17,8 +17,9 @@ from ictd.exercises._checking import (
     judge_function,
     name_mistake,
     numbers,
+    rounded,
 )
-from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
+from ictd.exercises._layers import attention_weights, constructed_matrices, far_below, softmax
 
 
 def _late_mask(Z, A):
@@ -60,7 +61,7 @@ HAND_STATES, HAND_REWARDS, HAND_START, HAND_GAMMA = [2, 1, 0, 2], [6.0, 2.0, 2.0
 
 def by_hand(answer):
     """Rows d+2 and d+3 of Z_1 on the walk C -> B -> A -> C with v_0 = (4, 8, -4)."""
-    answer = numbers(answer, (2, 4), "your two rows")
+    answer = numbers(answer, (2, 4), "your pair of rows")
     x, start = features.one_hot(3)[HAND_STATES], np.array(HAND_START)[HAND_STATES]
     V, A = constructed_matrices(3)
     A = np.log(2) * A
@@ -71,7 +72,7 @@ def by_hand(answer):
     if close(answer, right):
         return "Read down the columns of Z_1: the next three TD errors are already there."
     expect(
-        not np.abs(answer - right).max() < 0.06,
+        not rounded(answer, right),
         "you are within rounding; write quarters as 0.25 and 0.75.",
     )
     cold = _layer(prompt.build_prompt(x, HAND_REWARDS), V, A, HAND_GAMMA)[-2:]
@@ -244,7 +245,14 @@ def _expect_stable(answer, right, *more):
         "at scores of 10,000 your output is off. Take the largest score among the sources of a column away, not "
         "another number.",
     )
-    for result, arguments in ((loud, (alone, V, same)), (found, (Z, V, large))):
+    low = far_below(Z, V)
+    below = numbers(call(answer, *low, *more), Z.shape, "your output at scores near -20,000", finite=False)
+    expect(
+        distance(below, right(*low, *more)) <= ROUNDING,
+        "where the scores of all sources are near -20,000 your output is off: a negative number in place of the "
+        "query's scores is no mask if theirs are smaller.",
+    )
+    for result, arguments in ((loud, (alone, V, same)), (found, (Z, V, large)), (below, low)):
         expect(close(result, right(*arguments, *more)), "your output is " + ROUNDED)
 
 
@@ -648,12 +656,13 @@ def suspect_values(suspect, states, rewards, n_layers):
 def suspects(answer):
     """The names of the bugs of P, Q and R."""
     known = ", ".join(CANDIDATES)
+    answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
     expect(
         isinstance(answer, (list, tuple)) and len(answer) == 3 and all(isinstance(name, str) for name in answer),
         f"give a list of three names, for P, Q and R, out of: {known}.",
     )
     for name in answer:
-        expect(name in CANDIDATES, f"{name!r} is not one of the names: {known}.")
+        expect(name in CANDIDATES, f"{described(name)} is not one of the names: {known}.")
     symptoms = {
         "v_1 on the walk": ([0, 1, 2, 0], [4.0, 0.0, 8.0], 1),
         "v_1 with rewards of 1": ([0, 1, 2, 0], [1.0] * 3, 1),

@@ -17,6 +17,7 @@ from ictd.exercises._checking import (
     judge_function,
     name_mistake,
     numbers,
+    rounded,
     which_are_right,
 )
 
@@ -69,7 +70,7 @@ def by_hand(answer):
             "w_C is negative: the old value is taken away.": _hand_layers((2, 1, 2))[2],
         },
     )
-    expect(not np.abs(answer - right[2]).max() < 0.06, "you are within rounding; give the exact fractions.")
+    expect(not rounded(answer, right[2]), "you are within rounding; give the exact fractions.")
     reason = which_are_right("ABC", [close(found, exact) for found, exact in zip(answer, right[2])])
     expect(not reason, reason)
     raise NotYet(
@@ -86,6 +87,7 @@ def limit(answer):
     rng = generator("limit")
     settings = [((1.3, 0.9, -1.6), 0.7, 5), ((0.4, 1.1, -1.2), 0.95, 4), ((1.0, 1.0, -1.0), 0.8, 5)]
     settings += [((1.2, 0.8, -0.7), 0.0, 3), ((0.5, 0.6, -0.9), 0.6, 1)]
+    settings += [((0.7, -0.8, -1.1), 0.9, 4)]
     cases = {}
     for w, gamma, n_states in settings:
         task = rng.dirichlet(np.ones(n_states), n_states), 2 * rng.normal(size=n_states)
@@ -463,7 +465,7 @@ def bug_digits(answer):
     for n, d, gamma, n_layers in [(30, 3, 0.8, 6), (8, 2, 0.9, 3), (5, 1, 0.5, 2), (6, 2, 0.0, 4), (1, 2, 0.7, 1)]:
         trajectory = mrp.boyan_chain(5, 0.8, rng).sample(n, rng)
         x, A = features.gaussian(5, d, rng)[trajectory.states], rng.normal(size=(d, d))
-        w = np.array([1.2, 0.9, -1.1])
+        w = np.array([1.2, 0.9, -1.1]) if len(cases) != 1 else np.array([0.8, -0.6, 0.3])
         name = f"for n = {n}, d = {d}, gamma = {gamma} and {n_layers} layer{'s' * (n_layers > 1)}"
         cases[name] = x, trajectory.rewards, gamma, w, A, n_layers
 

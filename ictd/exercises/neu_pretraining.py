@@ -4,6 +4,7 @@ PyTorch is loaded by the exercise that needs it, so that ``check`` runs where it
 """
 
 import functools
+import time
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ictd.exercises._checking import (
     judge_function,
     name_mistake,
     numbers,
+    rounded,
 )
 
 # ------------------------------------------------------------------------------------------- by hand
@@ -43,8 +45,7 @@ def _fits(name, found, exact, mistakes):
         wrong,
     ) in mistakes.items():  # typical numbers are exact; what is nearly one may be the right one, rounded
         expect(not close(found, np.float64(wrong), ROUNDING), reason)
-    rounded = abs(found - exact) < 3e-3 * abs(exact)
-    expect(not rounded, f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
+    expect(not rounded(found, exact), f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
 
 
 def by_hand(answer):
@@ -149,11 +150,27 @@ def unbiased(answer):
     cases = {
         f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
     }
-    cases["for 3,000 updates"] = (rng.normal(size=(3_000, 2)) + 0.5,)
-
+    many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
     otherwise = "the mean over pairs is another number. Try two updates by hand."
     judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, otherwise, "your estimate")
+    few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
+    expect(
+        more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
+        "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
+        "looks at one pair after the other.",
+    )
+    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, otherwise, "your estimate")
     return "It also took 3,000 updates, which have nine million ordered pairs."
+
+
+def _seconds(function, *arguments):
+    """The shorter of two runs."""
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        call(function, *arguments)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def _over_pairs(form=lambda squares, pairs, B: pairs / (B * (B - 1))):
@@ -417,15 +434,16 @@ def without_units(answer):
 
 def bug(answer):
     """A mended `suspect(batch_size, n_pairs, rng)`."""
-    numbers(call(answer, 1, 1, np.random.default_rng(4)), (1,), "your products of 1 pair of batches of 1 task")
-    products = _products(answer, 4, 1000, 1)
+    numbers(call(answer, 1, 1, np.random.default_rng(4)), (1,), "your array of products of 1 pair of batches of 1 task")
+    products = _products(answer, 4, 3000, 1)
     negative = (products < 0).mean()
     expect(negative > 0, "no product is negative; products of independent updates sometimes are.")
-    again = _products(answer, 4, 1000, 1)
-    expect(np.array_equal(products, again), "equal generators give different products; draw from the generator alone.")
-    expect(not np.array_equal(products, _products(answer, 4, 1000, 2)), "the generator does nothing.")
+    once, again, other = (_products(answer, 4, 20, seed) for seed in (1, 1, 2))
+    expect(np.array_equal(once, again), "equal generators give different products; draw from the generator alone.")
+    expect(not np.array_equal(once, other), "the generator does nothing.")
     few = [_products(answer, 32, n_pairs, n_pairs) for n_pairs in (2, 3)]
-    repeated = any(len(np.unique(some.round(12))) < len(some) for some in (products, *few))
+    # float32 has few numbers near 0, so of many products some may be equal
+    repeated = any(len(np.unique(some.round(12))) < 0.99 * len(some) for some in (products, *few))
     expect(not repeated, "some of your pairs are copies of each other; all should be independent.")
     truth = _truth()
     samples = {size: _products(answer, size, n_pairs, 3) for size, n_pairs in ((1, 6000), (32, 300))}
@@ -447,8 +465,11 @@ def bug(answer):
     )
     for size, some in ((1, samples[1]), (4, products)):
         ours = _independent(size, 8000)
+        sizes = np.abs(some), np.abs(ours)  # means of products agree for batches of any size, those of their sizes not
+        error = np.hypot(*(one.std() / len(one) ** 0.5 for one in sizes))
         expect(
-            _apart(some, ours) < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5,  # so far apart once in a million samples
+            _apart(some, ours) < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5  # so far apart once in a million samples
+            and abs(sizes[0].mean() - sizes[1].mean()) < 4.5 * error,
             f"in batches of {size} these are not distributed like products of independent pairs: their standard "
             f"deviation is {some.std():.3f}, not {ours.std():.3f}, and {(some < 0).mean():.0%} are negative, not "
             f"{(ours < 0).mean():.0%}. Both the tasks and the walks of each batch must be new.",
@@ -458,7 +479,7 @@ def bug(answer):
 
 def _products(answer, size, n_pairs, seed):
     result = call(answer, size, n_pairs, np.random.default_rng(seed))
-    return numbers(result, (n_pairs,), f"your products of {n_pairs} pairs").astype(np.float64)
+    return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
 
 
 def _apart(first, second):

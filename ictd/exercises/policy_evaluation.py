@@ -13,6 +13,7 @@ from ictd.exercises._checking import (
     listed,
     name_mistake,
     numbers,
+    rounded,
 )
 from ictd.exercises._walks import walks
 
@@ -25,7 +26,7 @@ def circle(answer):
     right = mrp.MRP(transition, reward, gamma).value()
     if close(answer, right):
         return
-    expect(np.abs(answer - right).max() >= 0.06, "you are within rounding; give exact fractions.")
+    expect(not rounded(answer, right), "you are within rounding; give exact fractions.")
     mistakes = {
         "all your values are 0.": 0 * reward,
         "these are the rewards; a value also counts what comes later.": reward,
@@ -276,7 +277,7 @@ def hidden(answer):
         transition.shape == (n_states, n_states) and 1 < n_states <= 6,
         "the transition matrix should be square, for two to six states.",
     )
-    reward = numbers(answer[1], (n_states,), "your rewards").astype(np.float64)
+    reward = numbers(answer[1], (n_states,), "your list of rewards").astype(np.float64)
     labels = numbers(answer[2], (n_states,), "your list of labels")
     expect((labels % 1 == 0).all(), "your labels should be whole numbers, such as 0, 1, 2; some of yours are not.")
     expect((np.abs(reward) <= 1).all(), "rewards should lie in [-1, 1].")
@@ -398,7 +399,8 @@ def bug(answer):
         _equivalence(),
         walks("policy_evaluation.bug", all_left=True),
         mistakes,
-        "your values are off. Count the pairs of a short walk by hand: what should each row of the model be?",
+        "your values are off. Count the pairs of a short walk by hand: what should each row of the model be, and what "
+        "the reward of each state?",
     )
     return "Rows that sum to 1 give the future its full weight."
 

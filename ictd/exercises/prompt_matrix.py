@@ -524,15 +524,18 @@ def _target_like_left(T, gamma):
 def transition_step(answer):
     """A function (T, gamma) -> new T, for columns that are transitions in any order."""
     found, cases = [], []
-    for n, d, gamma, shuffled in [
-        (8, 3, 0.8, False),
-        (8, 3, 0.8, True),
-        (20, 2, 0.9, True),
-        (5, 1, 0.0, True),
-        (1, 2, 0.7, False),
+    for n, d, gamma, shuffled, opposite in [
+        (8, 3, 0.8, False, False),
+        (8, 3, 0.8, True, False),
+        (20, 2, 0.9, True, False),
+        (5, 1, 0.0, True, False),
+        (1, 2, 0.7, False, False),
+        (6, 2, 0.7, True, True),
     ]:
         rng = generator("prompt_matrix.transition_step", n, d, shuffled)
         x, rewards, _, _ = _data(rng, n=n, dim=d)
+        if opposite:  # a last state that is new, and unlike all others
+            x[:-1, 0], x[-1, 0] = 10, -10
         order = rng.permutation(n) if shuffled else np.arange(n)
         T = np.zeros((2 * d + 3, n + 1))
         T[:d, :-1], T[d : 2 * d, :-1], T[-3, :-1] = x[:-1].T[:, order], x[1:].T[:, order], rewards[order]
@@ -541,7 +544,8 @@ def transition_step(answer):
             T = T.copy()
             T[-1], T[-2, :-1] = np.append(values[:-1][order], values[-1]), gamma * values[1:][order]
             T[-2, -1] = rng.normal()  # free, so it must play no part
-            setting = f"with {n} transitions{' in random order' if shuffled else ''}, d = {d} and gamma = {gamma}, "
+            setting = f"with {n} transition{'s' * (n > 1)}{' in random order' if shuffled else ''}, "
+            setting += f"{'scores near -100, ' if opposite else ''}d = {d} and gamma = {gamma}, "
             setting += f"in step {t + 1},"
             result = numbers(call(answer, T, gamma, where=setting), T.shape, f"{setting} your matrix", finite=False)
             result[-2, -1] = T[-2, -1]
@@ -658,6 +662,9 @@ def bug_step(answer):
         A = np.zeros((d + 3, d + 3))
         A[:d, :d] = generator("prompt_matrix.bug_step", setting).standard_normal((d, d))
         cases[setting] = prompt.build_prompt(x, rewards, values, gamma), A, gamma
+    x, A = np.hstack([np.ones((len(x), 1)), x]), np.pad(A, ((1, 0), (1, 0)))
+    A[0, 0] = -200  # a mask that is just some negative number does not hide the query here
+    cases["where all scores are near -200"] = prompt.build_prompt(x, rewards, values, 0.7), A, 0.7
 
     def without_query(Z):
         return (Z[-3] + Z[-2] - Z[-1]) * np.append(np.ones(Z.shape[1] - 1), 0)

@@ -7,11 +7,13 @@ import numpy as np
 
 from ictd import features, mrp, td
 from ictd.exercises._checking import (
+    ROUNDED,
     ROUNDING,
     NotYet,
     call,
     close,
     described,
+    distance,
     expect,
     generator,
     judge,
@@ -19,7 +21,7 @@ from ictd.exercises._checking import (
     name_mistake,
     numbers,
 )
-from ictd.exercises._layers import attention_weights, constructed_matrices, softmax
+from ictd.exercises._layers import attention_weights, constructed_matrices, far_below, softmax
 from ictd.prompt import build_prompt, memory_offset, rows
 
 # ------------------------------------------------------------------------------------- plain NumPy layers
@@ -245,6 +247,14 @@ def layer(answer):
         f"{what} does not overflow, but its weights are wrong: limiting the scores changes the weights; taking the "
         "same number away from all scores of a column does not.",
     )
+    low = far_below(Z, V)
+    result = numbers(call(answer, *low, gamma), Z.shape, "your layer at scores near -20,000", finite=False)
+    expect(
+        distance(result, _tsm(*low, gamma)) <= ROUNDING,
+        "where the scores of all sources are near -20,000 your layer is off: a negative number in place of the last "
+        "column's scores is no mask if theirs are smaller.",
+    )
+    expect(close(result, _tsm(*low, gamma)), f"your layer is {ROUNDED}")
     return "It also stands scores of 10,000."
 
 

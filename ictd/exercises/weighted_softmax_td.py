@@ -15,6 +15,7 @@ from ictd.exercises._checking import (
     judge_function,
     name_mistake,
     numbers,
+    rounded,
     which_are_right,
 )
 from ictd.exercises._walks import walks
@@ -36,7 +37,7 @@ def by_hand(answer):
     if close(answer, right):
         return None
     expect(
-        not np.abs(answer - right).max() < 0.06,
+        not rounded(answer, right),
         "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4.",
     )
     model = td.empirical_model(trajectory, 3)
@@ -100,10 +101,10 @@ def kernel(answer):
     rng, cases = generator("weighted_softmax_td.kernel"), {}
     for n_queries, n_sources in [(4, 6), (3, 3), (1, 4), (5, 3)]:
         setting = f"for scores of shape ({n_queries}, {n_sources})"
-        scores, counts = rng.normal(size=(n_queries, n_sources)), 1.0 + rng.permutation(9)[:n_sources]
+        scores, counts = rng.normal(size=(n_queries, n_sources)), 1 + rng.permutation(9)[:n_sources]
         cases[setting] = scores, counts
     plain = {
-        f"with counts of 1, {setting}": (scores, np.ones(len(counts))) for setting, (scores, counts) in cases.items()
+        f"with counts of 1, {setting}": (scores, np.ones_like(counts)) for setting, (scores, counts) in cases.items()
     }
     for setting, (scores, counts) in plain.items():
         weights = numbers(call(answer, scores, counts), scores.shape, f"{setting} your kernel")
@@ -161,7 +162,7 @@ def kernel(answer):
 
 def _expect_stable_kernel(answer, rng):
     """Expect the right weights at scores of 10,000, and where a source with count 0 has the largest score."""
-    counts = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 7.0])
+    counts = np.array([3, 1, 2, 5, 4, 7])
     base = np.array([[1e4], [0.0], [-1e4], [1e4]])
     for scores in (1e3 * np.array([rng.permutation(9)[:6] for _ in range(4)]), base + rng.integers(-8, 9, (4, 6)) / 8):
         # differences that float32 holds, so that it has no excuse
@@ -188,10 +189,16 @@ def _expect_stable_kernel(answer, rng):
             "a source with count 0 should have weight 0, and the others should share the rest as if it were not there.",
         ),
         (5000.0, "a source with count 0 may have the largest score of all; your other weights should not notice."),
+        (
+            -5000.0,  # with all others at -20,000
+            "a source with count 0 should have weight 0 even where all other scores are far below 0: a large negative "
+            "number in place of its score is not small enough for every row.",
+        ),
     ]:
         scores[:, 2] = largest
-        exact = _kernel(scores, counts)
-        weights = numbers(call(answer, scores, counts), (4, 6), "your kernel with a count of 0", finite=False)
+        shown = scores - 2e4 * (largest < 0)
+        exact = _kernel(shown, counts)
+        weights = numbers(call(answer, shown, counts), (4, 6), "your kernel with a count of 0", finite=False)
         expect(distance(weights, exact) <= ROUNDING, reason)
         expect(close(weights, exact), ROUNDED)
 
@@ -409,7 +416,7 @@ def third_eigenvalue(answer):
 
 def faster_steps(answer):
     """20 positive step sizes that leave a hundredth of the error of alpha = 1, on tasks not seen before."""
-    step_sizes = numbers(answer, (20,), "your step sizes")
+    step_sizes = numbers(answer, (20,), "your list of step sizes")
     expect((step_sizes > 0).all(), "all step sizes should be positive.")
     errors = np.array([_errors(np.random.default_rng(100 + task), step_sizes) for task in range(40)])
     start, constant, yours = np.median(errors, axis=0)
