@@ -46,6 +46,9 @@ class Verdict:
 def check(name, answer):
     """Check an answer and print the verdict, as one line, in a script as in a notebook.
 
+    ``print(check(...))`` shows it once as well, wherever Python can read the caller's source (not at the prompt of
+    Python itself before 3.13).
+
     Parameters
     ----------
     name : str
