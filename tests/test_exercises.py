@@ -147,6 +147,17 @@ def test_whatever_the_reader_s_function_raises_is_the_reason(error, words):
     assert str(check("weighted_softmax_td.kernel", raising(error))) == f"✗ Not yet: your function raised {words}"
 
 
+def test_an_error_of_many_lines_becomes_one_short_line():
+    verdict = str(check("weighted_softmax_td.kernel", raising(ValueError("one\n\n  two\n" + 999 * "long "))))
+    assert "raised ValueError: one two long long" in verdict
+    assert "\n" not in verdict and len(verdict) < 300
+
+
+def test_a_sum_that_stops_early_is_not_blamed_on_single_precision_alone():
+    cut = check("policy_evaluation.bonus", lambda v, c, g: v + sum(c * g**k for k in range(100)))
+    assert "right up to rounding" in str(cut) and "stop no sum" in str(cut)
+
+
 def test_a_right_real_part_is_not_enough():
     def tilted(a, b, c, g):
         return 1 + a - b * (1 + g) + g * c + 3j
@@ -301,7 +312,9 @@ def strange_settings():
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("error")
             torch.set_default_dtype(torch.float64)
+            torch.set_default_device("meta")
             yield
+            torch.set_default_device(None)
             torch.set_default_dtype(dtype)
 
 
@@ -327,6 +340,14 @@ SHOWN = {
     "print over two lines": f"print(\n    {CALL}\n)",
     "a condition": f"if {CALL}:\n    pass",
     "a loop": f"for _ in [1]: print({CALL})",
+    "another name": f"from ictd.exercises import check as test; print({CALL.replace('check', 'test')})",
+    "print in a line of its own": f"print(\n    'a'[1:],\n    {CALL},\n    sep='',\n)",
+    "a text in print": f"print(str({CALL}))",
+    "an f-string": f"print(f'{{{CALL}}}')",
+    "a list, unpacked": f"print(*[{CALL}])",
+    "a list in lines": f"print('\\n'.join(str({CALL}) for _ in [1]))",
+    "a choice in print": f"print({CALL} if True else 1)",
+    "print after it": f"{CALL}; print(end='')",
 }
 
 
@@ -337,6 +358,22 @@ def test_a_script_shows_the_verdict_once(source, tmp_path):
         [sys.executable, "-X", "utf8", tmp_path / "script.py"], capture_output=True, encoding="utf-8", timeout=60
     )
     assert (run.stdout, run.stderr) == (LINE, "")
+
+
+@pytest.mark.parametrize("source", [SHOWN[kind] for kind in ("an assignment", "print", "another name", "a loop")])
+def test_a_command_shows_the_verdict_once(source):
+    code = f"from ictd.exercises import check\n{source}"
+    run = subprocess.run([sys.executable, "-X", "utf8", "-c", code], capture_output=True, encoding="utf-8", timeout=60)
+    assert (run.stdout, run.stderr) == (LINE, "")
+
+
+@pytest.mark.parametrize(
+    "source, shown", [(f"print(bool({CALL}))", "False"), (f"print('yes' if {CALL} else 'no')", "no")]
+)
+def test_print_of_something_else_comes_after_the_verdict(source, shown, capsys, tmp_path):
+    (tmp_path / "script.py").write_text(source, encoding="utf-8")
+    exec(compile(source, tmp_path / "script.py", "exec"), {"check": check})
+    assert capsys.readouterr().out == f"{LINE}{shown}\n"
 
 
 @pytest.mark.parametrize("source", SHOWN.values(), ids=SHOWN)
@@ -417,6 +454,24 @@ def test_single_precision_is_kept_and_forgiven():
     for answer in (np.float32(third), list(np.float32(third)), torch.tensor([1 / 3, 1 / 3], dtype=torch.float32)):
         assert _checking.close(_checking.numbers(answer, (2,)), third)
     assert not _checking.close(np.float64(np.float32(third)), third)
+
+
+@pytest.mark.parametrize(
+    "answer, is_rounded",
+    [
+        ([1.375, 0.3333], True),
+        ([1.4, 1 / 3], True),
+        ([1.37, 0.33], True),
+        ([1.38, np.float32(1 / 3)], True),
+        ([1.3, 0.4], True),
+        ([11 / 8, 3 / 8], False),
+        ([4 / 3, 1 / 3], False),
+        ([1.41, 1 / 3], False),
+        ([1, 0], False),
+    ],
+)
+def test_a_wrong_fraction_is_not_called_rounding(answer, is_rounded):
+    assert _checking.rounded(np.array(answer), np.array([11 / 8, 1 / 3])) == is_rounded
 
 
 def test_a_result_that_is_used_again_is_copied():

@@ -221,7 +221,7 @@ WRONG = [
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: max(1, 1 + a - b * (1 + g) + g * c), "the largest"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 + a - 2 * b + c, "lost the discount"),
     ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: 1 - a + b * (1 + g) - g * c, "are exchanged"),
-    ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: [1.0, g], "should be a single number; it has shape (2,)"),
+    ("weighted_softmax_td.third_eigenvalue", lambda a, b, c, g: [1.0, g], "a single number; it has shape (2,)"),
     ("weighted_softmax_td.scale_needed", lambda c, n, g: math.log2(max(1, (1 + g) / (1 - g) * (n - c) / c)), "base 2"),
     (
         "weighted_softmax_td.scale_needed",

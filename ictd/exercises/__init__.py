@@ -6,6 +6,7 @@ function that takes the reader's answer and raises the reason if it is not right
 
 import ast
 import importlib
+import itertools
 import linecache
 import pkgutil
 import sys
@@ -45,6 +46,9 @@ class Verdict:
 def check(name, answer):
     """Check an answer and print the verdict, as one line, in a script as in a notebook.
 
+    ``print(check(...))`` shows it once as well, wherever Python can read the caller's source (not at the prompt of
+    Python itself before 3.13).
+
     Parameters
     ----------
     name : str
@@ -76,26 +80,63 @@ def _verdict(exercise, answer):
         with standard_settings():
             praise = exercise(answer)
     except NotYet as reason:
-        return Verdict(WRONG, f"Not yet: {reason}")
+        return Verdict(WRONG, " ".join(f"Not yet: {reason}".split()))  # a reader's error may have several lines
     return Verdict(RIGHT, f"Right. {praise}" if praise else "Right.")
 
 
 def _is_printed_by(frame):
-    """Whether the caller's line is ``print(check(...))``, as far as its source can be read."""
+    """Whether the caller prints what this check returns, as far as its source can be read."""
     try:
-        lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-        if "print" not in "".join(lines[max(frame.f_lineno - 2, 0) : frame.f_lineno]):
+        source = _source(frame)
+        if "print" not in source:
             return False
-        here = [
-            node
-            for node in ast.walk(ast.parse("".join(lines)))
-            if isinstance(node, ast.Call) and node.lineno <= frame.f_lineno <= node.end_lineno
-        ]
-    except (SyntaxError, ValueError):
+        parents = {child: node for node in ast.walk(ast.parse(source)) for child in ast.iter_child_nodes(node)}
+    except (SyntaxError, ValueError, IndexError, RecursionError):
         return False
-    printed = [argument for node in here if _called(node) == "print" for argument in node.args]
-    checks = [node for node in here if _called(node) == "check"]
-    return bool(checks) and all(node in printed for node in checks)
+    checks = [node for node in parents if isinstance(node, ast.Call) and _is_running(node, frame)]
+    return bool(checks) and all(_reaches_print(node, parents) for node in checks)
+
+
+def _source(frame):
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    if not lines and frame.f_code.co_filename == "<string>" and sys.argv[:1] == ["-c"]:
+        return sys.orig_argv[-len(sys.argv)]  # the program, before its arguments
+    return "".join(lines)
+
+
+def _is_running(call, frame):
+    """Whether a call in the source is the one that the frame is in; Python 3.10 knows no more than its line."""
+    positions = getattr(frame.f_code, "co_positions", tuple)()
+    _, end_line, _, end_column = next(itertools.islice(positions, frame.f_lasti // 2, None), (None,) * 4)
+    if end_column is None:
+        return _called(call) == "check" and call.lineno <= frame.f_lineno <= call.end_lineno
+    return (call.end_lineno, call.end_col_offset) == (end_line, end_column)
+
+
+def _reaches_print(node, parents):
+    """Whether the text of a node's value is printed: as an argument, perhaps in an f-string or unpacked from a list."""
+    listed = False  # a list shows the short form of its entries, unless it is unpacked or joined
+    while node in parents:
+        child, node = node, parents[node]
+        if isinstance(node, ast.Call) and child is not node.func:
+            if _called(node) == "print":
+                return not listed and child in node.args
+            if _called(node) not in ("str", "join", "format"):
+                return False
+            listed = listed and _called(node) != "join"
+        elif isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)):
+            listed = True
+        elif isinstance(node, ast.Starred):
+            listed = False
+        elif isinstance(node, ast.FormattedValue):
+            if node.conversion == ord("r"):
+                return False
+        elif isinstance(node, ast.IfExp):
+            if child is node.test:
+                return False
+        elif not isinstance(node, (ast.JoinedStr, ast.NamedExpr, ast.BinOp)):
+            return False
+    return False
 
 
 def _called(node):

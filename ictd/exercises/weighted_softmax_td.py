@@ -104,7 +104,7 @@ def kernel(answer):
         scores, counts = rng.normal(size=(n_queries, n_sources)), 1 + rng.permutation(9)[:n_sources]
         cases[setting] = scores, counts
     plain = {
-        f"with counts of 1, {setting}": (scores, np.ones(len(counts), int)) for setting, (scores, counts) in cases.items()
+        f"with counts of 1, {setting}": (scores, np.ones_like(counts)) for setting, (scores, counts) in cases.items()
     }
     for setting, (scores, counts) in plain.items():
         weights = numbers(call(answer, scores, counts), scores.shape, f"{setting} your kernel")
