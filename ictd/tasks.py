@@ -185,7 +185,7 @@ class Contexts(_checks.ReadOnly):
 
     def empirical(self):
         """Visit counts, relative frequencies and mean rewards, see `empirical_models`."""
-        counts, transition, reward = empirical_models(self.states, self.rewards, self.n_states)
+        counts, transition, reward = _count(self)
         if not np.isfinite(reward).all():
             raise ValueError("rewards must have a finite sum for each state; that of some state overflows")
         return counts, transition, reward
@@ -328,7 +328,11 @@ def empirical_models(states, rewards, n_states):
     ValueError, TypeError
         As for `Contexts`.
     """
-    contexts = Contexts(states, rewards, n_states)
+    return _count(Contexts(states, rewards, n_states))
+
+
+@numpy_defaults()
+def _count(contexts):
     states, rewards, n_states = contexts.states, contexts.rewards, contexts.n_states
     shape = states.shape[:-1]
     m = int(np.prod(shape))

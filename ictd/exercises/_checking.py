@@ -11,14 +11,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ictd import _checks
+from ictd import _checks, _settings
 
 # Relative to max(1, largest right value). A float32 answer is right if it is right up to its rounding.
 EXACT = 1e-9
 ROUNDING = 1e-4
-ROUNDED = (
-    "right up to rounding: compute in float64, round nothing, and stop no sum, iteration or search early."
-)
+ROUNDED = "right up to rounding: compute in float64, round nothing, and stop no sum, iteration or search early."
 
 _KINDS = {"U": "text", "S": "text", "c": "complex numbers", "M": "dates", "m": "durations", "V": "records"}
 
@@ -36,16 +34,11 @@ def expect(condition, reason):
 @contextmanager
 def standard_settings():
     """Settings of NumPy, warnings and PyTorch under which every check runs, whatever the reader has set."""
-    printing = dict(precision=8, threshold=1000, edgeitems=3, linewidth=75, suppress=False, nanstr="nan", infstr="inf")
-    printing |= dict(formatter=None, sign="-", floatmode="maxprec", legacy=False)
-    with np.errstate(all="ignore"), np.printoptions(**printing), warnings.catch_warnings():
+    # torch that nobody has loaded has no settings, and takes a second to load
+    defaults = _settings.torch_defaults if "torch" in sys.modules else _settings.numpy_defaults
+    with defaults(), np.printoptions(**_settings.PRINTING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch = sys.modules.get("torch")
-        if torch is None:  # nobody has loaded it, so nobody has set anything
-            yield
-        else:
-            with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
-                yield
+        yield
 
 
 def generator(*name):
