@@ -34,8 +34,7 @@ runs where torch, matplotlib or ipywidgets are missing. ``from ictd import *`` g
 packages are installed.
 """
 
-import importlib
-from importlib.util import find_spec
+from ictd import _extras
 
 __version__ = "0.1.0"
 
@@ -66,41 +65,20 @@ _MODULES = (
     "verify",
     "widgets",
 )
-# Optional packages that modules need, and the extra that installs a package.
+# The optional packages that modules need.
 _NEEDS = dict.fromkeys(
     ("attention", "dual_head", "model", "neu", "pretrain", "state_form", "sweep", "temporal_shift"), ("torch",)
 )
 _NEEDS |= {"figures": ("matplotlib",), "plots": ("matplotlib",), "widgets": ("ipywidgets", "matplotlib")}
-_EXTRAS = {"torch": "torch", "matplotlib": "plots", "ipywidgets": "widgets"}
-
-
-def _installed(package):
-    try:
-        return find_spec(package) is not None
-    except ValueError:  # it is imported already, without a spec
-        return True
-
 
 __all__ = ["__version__"]
-__all__ += [name for name in _MODULES if all(map(_installed, _NEEDS.get(name, ())))]
-
-
-def _submodule(path):
-    """Import a module of the package on first use, or say what it needs."""
-    try:
-        return importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
-            raise
-        # An AttributeError, so that hasattr answers; `import ictd.model` still raises the ModuleNotFoundError.
-        cure = f"pip install 'ictd[{_EXTRAS[error.name]}]'"
-        raise AttributeError(f"{path} needs {error.name}, which is not installed: {cure}") from error
+__all__ += [name for name in _MODULES if all(map(_extras.installed, _NEEDS.get(name, ())))]
 
 
 def __getattr__(name):
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _submodule(f"{__name__}.{name}")
+    return _extras.load(f"{__name__}.{name}")
 
 
 def __dir__():

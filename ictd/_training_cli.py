@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 import re
 
-from ictd import _installed, runs
+from ictd import _extras, runs
 from ictd._console import folder_path, loading, say
 from ictd.checkpoint import CheckpointError
 from ictd.pretrain.config import CHOICES, Config
@@ -307,7 +307,7 @@ class _Drawing:
 
     def __init__(self, folder):
         self.folder, self.problem = folder, None
-        if not _installed("matplotlib"):
+        if not _extras.installed("matplotlib"):
             self.problem = "matplotlib is not installed: pip install 'ictd[plots]', then"
 
     def of_run(self, run):
@@ -426,7 +426,7 @@ def table(rows):
 
 def figures(options, fail):
     """``ictd figures``."""
-    if not _installed("matplotlib"):
+    if not _extras.installed("matplotlib"):
         return fail("figures need matplotlib, which is not installed: pip install 'ictd[plots]'")
     try:
         from ictd import figures as drawing

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from ictd import _checks
+from ictd._construction import WEIGHTS
 from ictd._settings import torch_defaults
 from ictd._tensors import (
     check_dense,
@@ -113,7 +114,7 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     row = rows(d)
     step_size = _checks.real("step_size", step_size, low=0, low_open=True)
     step_size = step_size_tensor(step_size, check_dtype(dtype))
-    weights = step_size * torch.tensor([1.0, 1.0, -1.0], dtype=dtype)
+    weights = step_size * torch.tensor(WEIGHTS, dtype=dtype)
     return row_matrix(weights, row.value, d), block_matrix(torch.eye(d, dtype=dtype))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ictd import _checks
-from ictd._forms import FORMS
+from ictd._construction import FORMS, WEIGHTS
 from ictd._settings import numpy_defaults, torch_defaults
 from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
 from ictd.attention import block_matrix, constructed_parameters, row_matrix
@@ -194,7 +194,7 @@ class SoftmaxICTD(_Stack):
         nn.Module.__init__(model)
         model._configure(d, n_layers, gamma, shared, form, dtype)
         sizes = step_size_tensor(sizes[:1] if shared else sizes, dtype)
-        model.value_weights = nn.Parameter(sizes[:, None] * torch.tensor([1.0, 1.0, -1.0], dtype=dtype))
+        model.value_weights = nn.Parameter(sizes[:, None] * torch.tensor(WEIGHTS, dtype=dtype))
         model.score_matrix = nn.Parameter(torch.eye(model.d, dtype=dtype).repeat(len(sizes), 1, 1))
         if form == "independent_heads":
             model.target_weights = nn.Parameter(model.gamma * model.value_weights.detach())

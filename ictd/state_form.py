@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from ictd import _checks, prompt, tasks
-from ictd._forms import FORMS
+from ictd._construction import FORMS
 from ictd._settings import torch_defaults
 from ictd._tensors import FLOATING, check_dense, check_dtype, check_finite, check_result, nan_where_infinite
 from ictd.attention import block_matrix, row_matrix

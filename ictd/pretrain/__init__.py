@@ -3,7 +3,7 @@
 What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart.
 """
 
-from ictd import _submodule
+from ictd import _extras
 
 # Where the names live: loaded on first use, as the settings need NumPy only and all others torch.
 _HOME = {
@@ -22,7 +22,7 @@ __all__ = list(_HOME)
 def __getattr__(name):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = getattr(_submodule(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = getattr(_extras.load(f"{__name__}.{_HOME[name]}"), name)
     return globals()[name]
 
 

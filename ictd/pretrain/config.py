@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks, tasks
-from ictd._forms import FORMS
+from ictd._construction import FORMS
 
 CHOICES = {
     "objective": ("td", "td_query", "neu", "neu_one_batch", "mc"),

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ictd import _checks, checkpoint, neu
+from ictd._construction import WEIGHTS
 from ictd.pretrain.config import record_shapes
 from ictd.pretrain.measures import HeldOut, cosine, draw, visible
 from ictd.pretrain.parameters import initial_parameters, number_type
@@ -18,7 +19,6 @@ from ictd.pretrain.result import History, Result, versions
 from ictd.state_form import full_matrices, inputs, matrix_form
 
 BETAS, MOMENTS = (0.9, 0.999), ("mean", "square")
-PATTERN = (1.0, 1.0, -1.0)
 # The stream of random numbers for training, beside those of the held-out tasks.
 _TRAIN = 1
 
@@ -113,7 +113,7 @@ class Run:
         for name in ("target_weights", "target_score_matrix"):
             if name in parameters:
                 entry[name] = parameters[name].clone()
-        entry["cosine_value_weights"] = cosine(weights, torch.tensor(PATTERN), 1)
+        entry["cosine_value_weights"] = cosine(weights, torch.tensor(WEIGHTS), 1)
         projection = visible(config)
         entry["cosine_score_matrix"] = cosine(projection @ block.double(), projection, 2)
         entry |= self.held_out.measure(parameters, block)

@@ -1,0 +1,53 @@
+"""Optional packages: whether they are installed, and the cure where they are not."""
+
+import importlib
+from importlib.util import find_spec
+
+# The extra that installs a package.
+EXTRAS = {"torch": "torch", "matplotlib": "plots", "ipywidgets": "widgets", "distributed": "cluster"}
+
+
+def installed(package):
+    """Whether a package can be imported; it is not imported."""
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it is imported already, without a spec
+        return True
+
+
+def cure(package):
+    """The command that installs a package."""
+    return f"pip install 'ictd[{EXTRAS[package]}]'"
+
+
+def load(path):
+    """Import a module of the package on first use, or say what it needs."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        # An AttributeError, so that hasattr answers; `import ictd.model` still raises the ModuleNotFoundError.
+        raise AttributeError(f"{path} needs {error.name}, which is not installed: {cure(error.name)}") from error
+
+
+def face(package, homes):
+    """What a package needs to re-export names lazily: ``__getattr__`` and ``__dir__``.
+
+    Parameters
+    ----------
+    package : str
+        Its ``__name__``.
+    homes : dict of str to str
+        The module of the package in which each name lives.
+    """
+
+    def __getattr__(name):
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(load(f"{package}.{homes[name]}"), name)
+
+    def __dir__():
+        return sorted(homes)
+
+    return __getattr__, __dir__
