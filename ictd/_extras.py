@@ -20,6 +20,20 @@ def cure(package):
     return f"pip install 'ictd[{EXTRAS[package]}]'"
 
 
+def torch_problem():
+    """What is wrong with torch, in a few words; None if it works. It is imported."""
+    try:
+        import numpy
+        import torch
+
+        torch.nn.Module(), torch.from_numpy(numpy.zeros(1))
+    except ModuleNotFoundError as error:
+        return "is not installed" if error.name == "torch" else f"does not work here ({error})"
+    except Exception as error:  # a broken installation may raise anything
+        return " ".join(f"does not work here ({type(error).__name__}: {error})".split())
+    return None
+
+
 def load(path):
     """Import a module of the package on first use, or say what it needs."""
     try:

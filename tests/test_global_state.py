@@ -52,9 +52,9 @@ from ictd import (  # noqa: E402
     tasks,
     td,
     temporal_shift,
-    verify,
     widgets,
 )
+from ictd.claims import verify  # noqa: E402
 
 # --------------------------------------------------------------------------------------------- settings
 
