@@ -9,19 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from ictd import features, mrp, reference, td
+from ictd import features, kernels, mrp, reference, td
 from ictd.claims.statement import relative_error
 
 
 def position_form(case, score=None, initial=None):
     """Weighted softmax TD of an instance at its positions; the score is that of its matrix A by default."""
-    score = score or td.bilinear_score(case.A)
+    score = score or kernels.bilinear_score(case.A)
     return td.weighted_softmax_td(case.x, case.rewards, case.gamma, case.n_layers, case.step_size, score, initial)
 
 
 def state_form(case, score=None, initial=None):
     """The same on the states of an instance."""
-    score = score or td.bilinear_score(case.A)
+    score = score or kernels.bilinear_score(case.A)
     return td.weighted_softmax_td_states(
         case.trajectory, case.X, case.gamma, case.n_layers, case.step_size, score, initial
     )
@@ -57,7 +57,7 @@ def names_of_states_do_not_matter(case):
 
 
 def constant_added_to_scores_changes_nothing(case):
-    score = td.bilinear_score(case.A)
+    score = kernels.bilinear_score(case.A)
     constants = case.rng.uniform(-100, 100, (len(case.x), 1))
     return relative_error(position_form(case, lambda q, s: score(q, s) + constants), position_form(case, score))
 
@@ -65,13 +65,13 @@ def constant_added_to_scores_changes_nothing(case):
 def scale_multiplies_the_scores(case):
     scale = case.rng.uniform(0.1, 3)
     scaled = td.weighted_softmax_td(np.sqrt(scale) * case.x, case.rewards, case.gamma, case.n_layers, case.step_size)
-    return relative_error(position_form(case, td.inner_product_score(scale)), scaled)
+    return relative_error(position_form(case, kernels.inner_product_score(scale)), scaled)
 
 
 def large_scores_are_harmless(case):
     """Scores of size 10,000: kernel rows against weights in exact order, from differences of scores."""
     scores = 1e4 * case.rng.standard_normal((len(case.x), len(case.x)))
-    kernel = td.softmax_kernel(case.x, case.x[:-1], lambda queries, sources: scores[:, : len(sources)])
+    kernel = kernels.softmax_kernel(case.x, case.x[:-1], lambda queries, sources: scores[:, : len(sources)])
     scores = scores[:, :-1]
     with np.errstate(over="ignore"):
         expected = 1 / np.exp(scores[:, None, :] - scores[:, :, None]).sum(axis=-1)
@@ -88,4 +88,4 @@ def tabular_score_is_tabular_td(case):
         for s in set(states[:-1].tolist()):
             values[t + 1, s] += case.step_size * td_errors[states[:-1] == s].mean()
     one_hot = replace(case, X=features.one_hot(len(case.X)))
-    return relative_error(state_form(one_hot, td.tabular_score()), values)
+    return relative_error(state_form(one_hot, kernels.tabular_score()), values)

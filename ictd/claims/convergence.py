@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ictd import convergence, features, mrp, td
+from ictd import convergence, empirical, features, kernels, mrp, td
 from ictd.claims.algorithm import state_form
 from ictd.claims.statement import relative_error
 
 
 def certainty_equivalence_is_fixed(case):
     case = replace(case.closed(), n_layers=1)
-    fixed = td.certainty_equivalence(case.model, case.gamma)
+    fixed = empirical.certainty_equivalence(case.model, case.gamma)
     start = np.nan_to_num(fixed)  # states that do not occur have no value and start anywhere
     seen = ~np.isnan(fixed)
     return relative_error(state_form(case, initial=start)[1, seen], fixed[seen])
@@ -21,14 +21,14 @@ def _kernel_and_transition(closed):
     """Kernel and relative frequencies of a closed instance, on the states of its trajectory."""
     model = closed.model
     seen = np.ix_(model.visited, model.visited)
-    return convergence.empirical_kernel(closed.trajectory, closed.X, closed.A)[seen], model.transition[seen]
+    return kernels.empirical_kernel(closed.trajectory, closed.X, closed.A)[seen], model.transition[seen]
 
 
 def iteration_matrix_carries_the_error(case):
     case = case.closed()
     kernel, transition = _kernel_and_transition(case)
     visited = case.model.visited
-    fixed = td.certainty_equivalence(case.model, case.gamma)[visited]
+    fixed = empirical.certainty_equivalence(case.model, case.gamma)[visited]
     J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
     errors = [-fixed]
     for _ in range(case.n_layers):
@@ -103,7 +103,7 @@ def normaliser_reverses_the_kernel(case):
     counts, _, X = _distinct(case, 1.0)
     gram = np.exp(X @ X.T)  # mu Z from its definition
     weights = counts * (gram @ counts)
-    kernel = td.softmax_kernel(X, X, counts=counts)
+    kernel = kernels.softmax_kernel(X, X, counts=counts)
     return relative_error(convergence.reversing_distribution(kernel), weights / weights.sum())
 
 
@@ -111,7 +111,7 @@ def small_reweighted_norm_means_convergence(case):
     """Features shrink until the condition holds: it does at last, since the trajectory is closed."""
     for scale in 0.5 ** np.arange(12):
         counts, transition, X = _distinct(case, scale)
-        kernel = td.softmax_kernel(X, X, counts=counts)
+        kernel = kernels.softmax_kernel(X, X, counts=counts)
         if convergence.reweighted_norm(kernel, transition, case.gamma) < 1:
             J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
             return max(0.0, convergence.spectral_radius(J) - 1)
@@ -120,7 +120,7 @@ def small_reweighted_norm_means_convergence(case):
 
 def balanced_attention_converges(case):
     counts, transition, X = _distinct(case, 2.0)
-    kernel = convergence.balanced_kernel(counts, X)
+    kernel = kernels.balanced_kernel(counts, X)
     norm = convergence.reweighted_norm(kernel, transition, case.gamma)
     ratio = convergence.reweighting_ratio(kernel, transition, case.gamma)
     J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
@@ -131,7 +131,7 @@ def balanced_attention_converges(case):
 def deep_limit_is_certainty_equivalence(case):
     """Nearly tabular, so that the radius is gamma; 3,000 layers leave 1e-13 of the initial error at gamma = .99."""
     case = case.closed()
-    fixed = td.certainty_equivalence(case.model, case.gamma)
+    fixed = empirical.certainty_equivalence(case.model, case.gamma)
     seen = ~np.isnan(fixed)
     values = td.weighted_softmax_td_states(case.trajectory, features.one_hot(len(case.X), 6.0), case.gamma, 3000)
     return relative_error(values[-1, seen], fixed[seen])
@@ -142,8 +142,8 @@ def never_left_state_generalises(case):
     n_states = len(case.X) + 1
     trajectory = mrp.Trajectory(np.append(case.trajectory.states, n_states - 1), np.append(case.rewards, 1.0))
     X = features.one_hot(n_states, 2.0) + 0.3 * case.rng.standard_normal((n_states, n_states))
-    model = td.empirical_model(trajectory, n_states)
-    kernel = td.state_kernel(model, X)[:, model.visited]
+    model = empirical.empirical_model(trajectory, n_states)
+    kernel = kernels.state_kernel(model, X)[:, model.visited]
     w = np.linalg.solve(kernel[model.visited].T, kernel[-1])
     initial = case.rng.standard_normal(n_states)
     values = td.weighted_softmax_td_states(trajectory, X, case.gamma, case.n_layers, case.step_size, initial=initial)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ictd import attention, prompt, td
+from ictd import attention, kernels, prompt, td
 from ictd.claims.algorithm import position_form
 from ictd.claims.statement import relative_error
 from ictd.dual_head import DualHeadLayer
@@ -34,7 +34,7 @@ def _constructed(case, general):
 
 def _layers_error(case, layer_class, general):
     values = _layer_values(case, layer_class, *_constructed(case, general))[:, -1]
-    return relative_error(values, position_form(case, None if general else td.inner_product_score()))
+    return relative_error(values, position_form(case, None if general else kernels.inner_product_score()))
 
 
 def dual_head_is_weighted_td(case):

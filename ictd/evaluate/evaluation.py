@@ -5,14 +5,11 @@ import itertools
 
 import numpy as np
 
-from ictd import _checks, _settings, convergence, td
+from ictd import _checks, _settings, convergence, empirical, kernels, td
 from ictd import features as feature_maps
 from ictd.evaluate import arguments, cautions
 from ictd.evaluate.result import Evaluation
 from ictd.evaluate.uncertainty import standard_error
-
-# Beyond this condition number the limit of a context with never-left states is lost in rounding.
-WORST_CONDITION = 1e10
 
 
 def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.0, episodes=None, done=None):
@@ -72,14 +69,16 @@ def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
     n_layers = _checks.integer("n_layers", n_layers, low=0)
     scale = _checks.real("scale", scale, low=0, low_open=True, high=arguments.LARGEST)
 
-    model = td.model_of_transitions(transitions.sources, transitions.rewards, transitions.successors, len(labels))
+    model = empirical.model_of_transitions(
+        transitions.sources, transitions.rewards, transitions.successors, len(labels)
+    )
     certainty_equivalence = _certainty_equivalence(model, gamma)
     error = standard_error(transitions, model, certainty_equivalence, gamma)
 
     X, group, merged = _as_the_algorithm_sees_it(X, transitions, model)
-    kernel = td.state_kernel(merged, X, td.inner_product_score(scale))
+    kernel = kernels.state_kernel(merged, X, kernels.inner_product_score(scale))
     value = _last_layer(merged, kernel, gamma, n_layers)
-    limit, radius = _limit(merged, kernel, gamma)
+    limit, radius = convergence.limit(kernel, merged, gamma)
 
     result = Evaluation(
         labels,
@@ -120,10 +119,10 @@ def _certainty_equivalence(model, gamma):
     result = np.full(model.counts.size, np.nan)
     if determined.any():
         inside = np.ix_(determined, determined)
-        part = td.EmpiricalModel(
+        part = empirical.EmpiricalModel(
             model.counts[determined], model.transition[inside], model.reward[determined], model.visited[determined]
         )
-        result[determined] = td.certainty_equivalence(part, gamma)
+        result[determined] = empirical.certainty_equivalence(part, gamma)
     return result
 
 
@@ -142,40 +141,16 @@ def _as_the_algorithm_sees_it(X, transitions, model):
         return feature_maps.one_hot(len(model.counts)), np.arange(len(model.counts)), model
     distinct, group = np.unique(X + 0.0, axis=0, return_inverse=True)
     group = group.reshape(-1)
-    on = transitions.successors != td.END
-    successors = np.where(on, group[transitions.successors], td.END)
-    merged = td.model_of_transitions(group[transitions.sources], transitions.rewards, successors, len(distinct))
+    on = transitions.successors != empirical.END
+    successors = np.where(on, group[transitions.successors], empirical.END)
+    merged = empirical.model_of_transitions(group[transitions.sources], transitions.rewards, successors, len(distinct))
     return distinct, group, merged
 
 
 def _last_layer(model, kernel, gamma, n_layers):
     """v_L, or the first values that overflowed."""
     values = np.zeros(len(kernel))
-    for values in td.bellman_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
+    for values in td.context_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
         if not np.isfinite(values).all():
             break
     return values
-
-
-def _limit(model, kernel, gamma):
-    """Limit of the iteration from 0, if it converges, and its spectral radius.
-
-    From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
-    the states that were left see P_UU + P_UQ W.
-    """
-    inside, outside = np.flatnonzero(model.visited), np.flatnonzero(~model.visited)
-    inner, transition = kernel[np.ix_(inside, inside)], model.transition[np.ix_(inside, inside)]
-    limit = np.full(len(kernel), np.nan)
-    if outside.size:
-        if np.linalg.cond(inner, 1) > WORST_CONDITION:
-            return limit, np.nan
-        W = np.linalg.solve(inner.T, kernel[np.ix_(outside, inside)].T).T
-        transition = transition + model.transition[np.ix_(inside, outside)] @ W
-    radius = convergence.spectral_radius(convergence.iteration_matrix(inner, transition, gamma))
-    try:
-        limit[inside] = np.linalg.solve(np.eye(inside.size) - gamma * transition, model.reward[inside])
-    except np.linalg.LinAlgError:
-        return limit, radius
-    if outside.size:
-        limit[outside] = W @ limit[inside]
-    return limit, radius
