@@ -1,4 +1,4 @@
-"""Optional packages: whether they are installed, and the cure where they are not."""
+"""Optional packages: whether they are installed and work, and the cure where they are not."""
 
 import importlib
 from importlib.util import find_spec
