@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ictd import _checks, pretrain, runs
-from ictd._cluster import ClusterError, connect
+from ictd._cluster import connect
 
 
 @dataclass(frozen=True)

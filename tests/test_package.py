@@ -67,7 +67,7 @@ def test_import_is_light():
 
 def test_modules_load_on_first_use():
     """``ictd.td`` imports td and what it needs, not torch; an unknown name is an AttributeError."""
-    code = "import sys, ictd; ictd.kernels.softmax_kernel; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
+    code = "import sys, ictd; ictd.td.weighted_softmax_td; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
     assert python(code) == ["False", "True"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ictd.nothing
