@@ -27,6 +27,8 @@ The modules from the bottom; each imports only from those above it in this table
 =============  ===================================================================
 """
 
+import matplotlib  # noqa: F401  first of all, so that the error names it where it is missing
+
 from ictd import _extras
 from ictd.plots.curves import bars, legend, line
 from ictd.plots.graph import chain
