@@ -117,10 +117,12 @@ def edge(centres, s, t, layout):
         return curve, bezier(curve, 0.5), outward
     along = (end - start) / np.linalg.norm(end - start)
     left = np.array([-along[1], along[0]])
-    if layout == "line":
-        lift = 0.0 if t - s == 1 else 1.0 + (0.9 if t > s else 1.4) * abs(t - s)
-    else:
+    if layout == "circle":
         lift = 0.8  # both directions bow to their left, so that they do not cover each other
+    elif t - s == 1:
+        lift = 0.0
+    else:
+        lift = 1.0 + (0.9 if t > s else 1.4) * abs(t - s)
     middle = (start + end) / 2 + lift * left
     # leave and enter on the border of the circles, towards the control point
     first, last = ((middle - centre) / np.linalg.norm(middle - centre) for centre in (start, end))

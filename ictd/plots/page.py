@@ -78,9 +78,9 @@ def _with_picture(drawing, alt):
     JupyterLab removes the tags of SVG, but neither their text nor images, from notebooks that it does not trust
     yet. Then the copy appears, on white, and the text around it has no height.
     """
-    white = drawing.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
-    white = white.replace('style="', 'style="background:#fff;', 1)
-    source = base64.b64encode(white.encode()).decode()
+    on_white = drawing.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
+    on_white = on_white.replace('style="', 'style="background:#fff;', 1)
+    source = base64.b64encode(on_white.encode()).decode()
     width = drawing.partition("max-width:")[2].partition(";")[0]
     picture = (
         f'<img alt="{html.escape(alt)}" style="width:{width};max-width:100%" src="data:image/svg+xml;base64,{source}">'
