@@ -288,10 +288,8 @@ def pretrain(options, fail):
 
 def torch_problem():
     """What stands against the use of torch, with the cure; None if it works."""
-    from ictd import verify
-
     with loading():
-        problem = verify.torch_problem()
+        problem = _extras.torch_problem()
     return f"torch {problem}; install it with: pip install 'ictd[torch]'" if problem else None
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import ictd
-from ictd import _training_cli, cli, evaluate, runs, verify
+from ictd import _extras, _training_cli, cli, evaluate, runs
+from ictd.claims import verify
 
 ROOT = Path(__file__).parents[1]
 GOOD = "state,reward\na,1\nb,2\na,1\nb,2\na,\n"
@@ -217,7 +218,7 @@ def test_verify_fails_with_status_one(capsys, monkeypatch):
 
 
 def test_verify_with_a_broken_torch_says_what_is_wrong(capsys, monkeypatch):
-    monkeypatch.setattr(verify, "torch_problem", lambda: "does not work here (OSError: no library)")
+    monkeypatch.setattr(_extras, "torch_problem", lambda: "does not work here (OSError: no library)")
     status, out, _ = call(capsys, "verify", "--instances", 1)
     assert status == 0 and "claims need torch, which does not work here (OSError: no library). Install it" in out
 

@@ -54,8 +54,8 @@ from ictd import (  # noqa: E402
     tasks,
     td,
     temporal_shift,
-    verify,
 )
+from ictd.claims import verify  # noqa: E402
 from ictd.plots import sliders  # noqa: E402
 
 # --------------------------------------------------------------------------------------------- settings
