@@ -105,7 +105,7 @@ print(np.allclose(values, loops), np.allclose(states[:, trajectory.states], valu
 
 @pytest.mark.parametrize(
     "missing, module, extra",
-    [("torch", "model", "torch"), ("matplotlib", "plots", "plots"), ("ipywidgets", "widgets", "widgets")],
+    [("torch", "model", "torch"), ("matplotlib", "plots", "plots")],
 )
 def test_missing_packages_are_named_with_their_cure(missing, module, extra):
     """hasattr answers, the error says what to install, and a star import gives all that works."""
