@@ -9,7 +9,7 @@ import contextlib
 from pathlib import Path
 
 from ictd import _checks, _files, pretrain
-from ictd._arguments import declare, real
+from ictd._arguments import declare, positive
 from ictd.runs import arguments, cluster
 from ictd.runs import folder as of_run
 from ictd.runs.folder import CHECKPOINT, FIGURES, TABLE, TABLE_FORMAT, VERSION, OtherRunError, RunError
@@ -103,7 +103,7 @@ def check(folder, points, seeds, threads, force=False):
     }
 
 
-@declare(**SWEEP, scheduler=_address, patience=real(low=0, low_open=True), **arguments.COMPUTING)
+@declare(**SWEEP, scheduler=_address, patience=positive, **arguments.COMPUTING)
 def sweep(
     folder,
     points,
