@@ -14,11 +14,13 @@ import inspect
 from ictd import _checks
 
 
-def declare(**kinds):
+def declare(*, returns=None, **kinds):
     """A decorator that checks the arguments of a function.
 
     Parameters
     ----------
+    returns : callable ``(name of the function, result, lengths) -> result``, optional
+        The same for what it returns.
     kinds : callable ``(name, value, lengths) -> value``
         For each argument to check; ``lengths`` holds the lengths of the letters met so far, and may be added to.
     """
@@ -36,7 +38,8 @@ def declare(**kinds):
             lengths = {}
             for name, kind in kinds.items():
                 bound.arguments[name] = kind(name, bound.arguments[name], lengths)
-            return function(*bound.args, **bound.kwargs)
+            result = function(*bound.args, **bound.kwargs)
+            return result if returns is None else returns(function.__name__, result, lengths)
 
         checked.trusted = function
         return checked
