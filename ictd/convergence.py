@@ -170,7 +170,7 @@ def norm_bound(M, gamma, step_size=1.0, visited=None):
     """
     if visited is not None:
         M = M[np.ix_(visited, visited)]
-    M = _checks.stochastic("M" if visited is None else "M of the visited states", M)
+    M = _checks.distributions("M" if visited is None else "M of the visited states", M)
     least = float(M.diagonal().min())
     return _not_too_large("step_size", "bound", abs(1 - step_size * least) + step_size * (1 - least + gamma))
 

@@ -269,4 +269,4 @@ def action_probabilities(policy, n_states, n_actions):
                 f"policy must hold actions from 0 to {n_actions - 1}; got {actions.min()} to {actions.max()}"
             )
         return np.eye(n_actions)[actions]
-    return _checks.stochastic("policy", policy, n_states, n_actions)
+    return _checks.distributions("policy", _checks.array("policy", policy, (n_states, n_actions)))

@@ -140,7 +140,7 @@ def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, sco
         raise ValueError(
             f"X must have a row for every state of the trajectory, up to {trajectory.states.max()}; got shape {X.shape}"
         )
-    model = empirical_model(trajectory, len(X))
+    model = empirical_model.trusted(trajectory, len(X))
     kernel = state_kernel.trusted(model, X, score)
     start = np.zeros(len(X)) if initial is None else initial
     return np.stack([start, *context_steps(model, kernel, gamma, step_size, start)])
