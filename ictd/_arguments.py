@@ -45,10 +45,10 @@ def declare(**kinds):
     return decorate
 
 
-def check_fields(instance, **kinds):
+def check_fields(record, **kinds):
     """Check the fields of a frozen dataclass in the same way, and store them as the checks return them, read-only."""
     lengths = {}
-    _checks.freeze(instance, **{name: kind(name, getattr(instance, name), lengths) for name, kind in kinds.items()})
+    _checks.freeze(record, **{name: kind(name, getattr(record, name), lengths) for name, kind in kinds.items()})
 
 
 def optional(kind):

@@ -301,7 +301,7 @@ WORST_CONDITION = 1e10
 @numpy_defaults()
 @declare(M=square("S"), model=instance(EmpiricalModel, S="n_states"), gamma=discount)
 def limit(M, model, gamma):
-    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the spectral radius of the iteration.
+    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the iteration's spectral radius.
 
     From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
     the states that were left see P_UU + P_UQ W.

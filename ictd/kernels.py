@@ -224,10 +224,8 @@ def empirical_kernel(trajectory, X, score=None):
     Parameters
     ----------
     trajectory : Trajectory
-    X : array_like, shape (S, d)
-        Features of all states.
-    score : callable or array_like of shape (d, d), optional
-        A matrix is the A of `bilinear_score`; default the inner product.
+    X, score
+        As for `population_kernel`.
 
     Returns
     -------

@@ -7,8 +7,17 @@ import numpy as np
 
 from ictd import _checks
 from ictd._arguments import (
-    array, check_fields, declare, discount, distribution, generator, integer, optional, side, stochastic,
-)  # fmt: skip
+    array,
+    check_fields,
+    declare,
+    discount,
+    distribution,
+    generator,
+    integer,
+    optional,
+    side,
+    stochastic,
+)
 from ictd._settings import numpy_defaults
 
 
