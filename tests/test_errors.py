@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import _files, convergence, empirical, kernels, mrp, rates, tasks, td
+from ictd import _checks, _files, convergence, empirical, kernels, mrp, rates, tasks, td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
 from ictd.environments import from_gymnasium, rollout_gymnasium
