@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 
 import ictd
-from ictd import _training_cli, cli, evaluate, runs, verify
+from ictd import cli, evaluate, runs, verify
+from ictd.cli import entry, settings
+from ictd.pretrain import Config
 
 ROOT = Path(__file__).parents[1]
 GOOD = "state,reward\na,1\nb,2\na,1\nb,2\na,\n"
@@ -244,6 +247,7 @@ def test_verify_refuses_bad_options_by_name(capsys, options, word):
 
 # --------------------------------------------------------------------------- pretrain, sweep, figures
 
+
 @pytest.mark.parametrize("words", [["pretrain", "--out", ""], ["sweep", "--out", ""], ["figures", ""]])
 def test_an_empty_name_is_not_the_current_folder(capsys, tmp_path, monkeypatch, words):
     """As of a variable of the shell without a value."""
@@ -306,7 +310,7 @@ RUN_FILES = ["checkpoint.npz", "config.json", "figure-a.svg", "history.npz", "su
 
 def test_pretrain_options_reach_the_configuration(capsys, tmp_path, no_figures):
     """Every field has an option; a value that is not the default arrives where it belongs."""
-    pretrain = pytest.importorskip("ictd.pretrain")
+    pytest.importorskip("torch")
     settings = {
         "--gamma": 0.75, "--states": 5, "--family": "ring", "--features": "triangular", "--dim": 3,
         "--feature-scale": 1.5, "--context": 15, "--reward-noise": 0.1, "--layers": 2, "--form": "dual_head",
@@ -322,21 +326,25 @@ def test_pretrain_options_reach_the_configuration(capsys, tmp_path, no_figures):
     content = json.loads((tmp_path / "a" / "config.json").read_text())
     assert content["seeds"] == [7, 8]
     given = settings | {"--per-layer": False}  # stored as shared
-    expected = {field: given[option] for field, option, *_ in _training_cli.OPTIONS}
+    expected = {field.name: given[field.metadata["option"]] for field in dataclasses.fields(Config)}
     assert content["config"] == expected
-    default = pretrain.Config()
+    default = Config()
     assert [field for field in expected if getattr(default, field) == expected[field]] == []
-    assert set(expected) == {field.name for field in dataclasses.fields(default)}
+
+
+def configured(*words):
+    """The configuration that the options of ``ictd pretrain`` give."""
+    options = entry.parser("pretrain").parse_args(["pretrain", "--out", "a", *words])
+    return settings.config(**{field: value[0] for field, value in settings.values(options).items()})
 
 
 def test_pretrain_defaults_are_those_of_the_configuration():
-    pretrain = pytest.importorskip("ictd.pretrain")
-    options = cli.parser("pretrain").parse_args(["pretrain", "--out", "a"])
-    assert _training_cli.values(options) == {}
-    assert _training_cli.config() == pretrain.Config()
+    options = entry.parser("pretrain").parse_args(["pretrain", "--out", "a"])
+    assert settings.values(options) == {}
+    assert configured() == Config()
     assert (options.seeds, options.first_seed, options.threads) == (20, 0, 1)
-    assert _training_cli.config(features="one_hot", n_states=6).dim == 6
-    assert _training_cli.config(features="one_hot").dim == 10
+    assert configured("--features", "one_hot", "--states", "6").dim == 6
+    assert configured("--features", "one_hot").dim == 10
 
 
 def test_pretrain_then_again_then_force(capsys, tmp_path, no_figures):
@@ -365,9 +373,7 @@ def test_pretrain_then_again_then_force(capsys, tmp_path, no_figures):
 
 def test_pretrain_goes_on_and_says_so(capsys, tmp_path, no_figures):
     pretrain = pytest.importorskip("ictd.pretrain")
-    options = cli.parser("pretrain").parse_args(["pretrain", "--out", "a", *SMALL])
-    config = _training_cli.config(**{field: value[0] for field, value in _training_cli.values(options).items()})
-    runs.begin(tmp_path / "a", config, [0, 1], 1, pretrain.versions() | {"torch": "1.0"})
+    runs.begin(tmp_path / "a", configured(*SMALL), [0, 1], 1, pretrain.versions() | {"torch": "1.0"})
     status, _, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL)
     assert status == 0
     assert f"going on with the run in {tmp_path / 'a'}; it was begun with torch 1.0, so it may differ" in err
@@ -521,16 +527,10 @@ def test_training_refuses_places_that_are_no_folder(capsys, tmp_path):
 
 @pytest.mark.parametrize("command", ["pretrain", "sweep"])
 def test_help_mentions_every_option_and_every_file(capsys, command):
-    pytest.importorskip("torch")
     status, out, _ = call(capsys, command, "--help")
     assert status == 0 and f"\nexamples:\n  ictd {command}" in out
-    options = {option for _, option, *_ in _training_cli.OPTIONS} | {
-        "--out",
-        "--seeds",
-        "--first-seed",
-        "--threads",
-        "--save-every",
-    }
+    options = {field.metadata["option"] for field in dataclasses.fields(Config)}
+    options |= {"--out", "--seeds", "--first-seed", "--threads", "--save-every"}
     options |= {"--force"} | ({"--scheduler", "--patience"} if command == "sweep" else set())
     for option in options:
         assert re.search(rf"^  {option}[ \n]", out, re.MULTILINE), option
@@ -540,20 +540,24 @@ def test_help_mentions_every_option_and_every_file(capsys, command):
     assert "Exit status" in out
 
 
+def module(command):
+    return importlib.import_module(f"ictd.cli.{command}")
+
+
 def test_the_help_names_every_array_of_the_history():
     pretrain = pytest.importorskip("ictd.pretrain")
     for field in dataclasses.fields(pretrain.History):
-        assert field.name in _training_cli.PRETRAIN_EXAMPLES
+        assert field.name in module("pretrain").EXAMPLES
 
 
 def test_the_examples_of_the_help_are_right():
     pytest.importorskip("torch")
     seen = 0
     for command in ("pretrain", "sweep"):
-        for line in getattr(_training_cli, f"{command.upper()}_EXAMPLES").splitlines():
+        for line in module(command).EXAMPLES.splitlines():
             if line.startswith(f"  ictd {command}"):
                 words = line.strip().partition("   ")[0].split()  # without the comment
-                options = cli.parser(command).parse_args(words[1:])
+                options = entry.parser(command).parse_args(words[1:])
                 assert sweep_points(options)
                 seen += 1
     assert seen == 8
@@ -562,7 +566,7 @@ def test_the_examples_of_the_help_are_right():
 def sweep_points(options):
     from ictd import sweep
 
-    return sweep.grid(_training_cli.values(options), _training_cli.label, _training_cli.config)
+    return sweep.grid(settings.values(options), settings.label, settings.config)
 
 
 def test_sweep_prints_a_line_for_each_point(capsys, tmp_path, no_figures):
@@ -637,9 +641,7 @@ def test_pretrain_is_not_lost_to_a_figure(capsys, tmp_path, monkeypatch):
 def test_a_folder_in_use_is_refused_and_nothing_else_is_said(capsys, tmp_path, force):
     pretrain = pytest.importorskip("ictd.pretrain")
     pytest.importorskip("torch")
-    options = cli.parser("pretrain").parse_args(["pretrain", "--out", "a", *SMALL])
-    config = _training_cli.config(**{field: value[0] for field, value in _training_cli.values(options).items()})
-    runs.begin(tmp_path / "a", config, [0, 1], 1, pretrain.versions())
+    runs.begin(tmp_path / "a", configured(*SMALL), [0, 1], 1, pretrain.versions())
     with runs.locked(tmp_path / "a"):
         status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL, *force)
     message = f"ictd pretrain: error: {tmp_path / 'a'} is in use: another process works in it\n"
@@ -694,7 +696,7 @@ sys.exit(cli.main())
 # ------------------------------------------------------------------------------------------- the rest
 
 
-@pytest.mark.parametrize("command", ["", "pretrain", "sweep", "figures", "evaluate", "verify"])
+@pytest.mark.parametrize("command", ["", *entry.COMMANDS])
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_help_follows_the_width_of_the_terminal(capsys, monkeypatch, command, width):
     """No line is longer, but for a single word, and paragraphs use the width that is there."""
@@ -703,9 +705,8 @@ def test_help_follows_the_width_of_the_terminal(capsys, monkeypatch, command, wi
     assert status == 0
     long = [line for line in out.splitlines() if len(line) > width and len(line.split()) > 2]
     assert long == []
-    texts = {name: getattr(_training_cli, f"{name.upper()}_HELP") for name in ("pretrain", "sweep", "figures")}
-    if command in texts:
-        words = texts[command].split()
+    if command in ("pretrain", "sweep", "figures"):
+        words = module(command).HELP.split()
         assert " ".join(out.split()).count(" ".join(words)) == 1
         first = out[out.index(" ".join(words[:3])) :].split("\n\n")[0].splitlines()
         assert len(first) == 1 or min(map(len, first[:-1])) > width - 25
@@ -722,18 +723,19 @@ def test_help_keeps_columns_and_examples(capsys, monkeypatch):
     assert re.search(r"\n  ictd pretrain --out runs/a {20,}20 seeds at gamma 0.5, half a minute\n", out)
 
 
-@pytest.mark.parametrize("command", ["", "pretrain", "sweep", "figures", "evaluate", "verify"])
+@pytest.mark.parametrize("command", ["", *entry.COMMANDS])
 def test_help_loads_neither_torch_nor_matplotlib(command):
-    """It is there at once, and also where they are missing."""
+    """It is there at once, and also where they are missing; where no settings or folders are asked for, without NumPy."""
     code = (
-        "import sys; from ictd import cli\ntry: cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"
-        "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib', 'IPython', 'distributed')))"
+        "import sys; from ictd import cli\nassert 'numpy' not in sys.modules\n"
+        "try: cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "sys.exit(' '.join({'numpy', 'torch', 'matplotlib', 'IPython', 'distributed'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command.split(), "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0 and done.stdout.startswith(f"usage: ictd {command}".rstrip())
-
+    command = [sys.executable, "-c", code, *command.split(), "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(f"usage: ictd {' '.join(command[3:-1])}".rstrip())
+    needs = "numpy" if command[3] in ("pretrain", "sweep", "figures") else ""
+    assert done.stderr.strip() == needs
 
 
 def test_without_arguments_it_prints_help(capsys):
