@@ -232,5 +232,5 @@ def values_with_boundary(transition, reward, never, boundary, gamma):
 
     Without checks. Such a state becomes absorbing, with the reward that gives it its value.
     """
-    absorbing = np.eye(never.shape[-1]) * never[..., None]
-    return solve_bellman(transition + absorbing, np.where(never, (1 - gamma) * boundary, reward), gamma)
+    transition = np.where(never[..., None], np.eye(never.shape[-1]), transition)
+    return solve_bellman(transition, np.where(never, (1 - gamma) * boundary, reward), gamma)

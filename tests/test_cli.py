@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import ictd
-from ictd import cli, evaluate, runs, verify
+from ictd import _extras, cli, evaluate, runs
+from ictd.claims import verify
 from ictd.cli import entry, settings
 from ictd.pretrain import Config
 
@@ -220,7 +221,7 @@ def test_verify_fails_with_status_one(capsys, monkeypatch):
 
 
 def test_verify_with_a_broken_torch_says_what_is_wrong(capsys, monkeypatch):
-    monkeypatch.setattr(verify, "torch_problem", lambda: "does not work here (OSError: no library)")
+    monkeypatch.setattr(_extras, "torch_problem", lambda: "does not work here (OSError: no library)")
     status, out, _ = call(capsys, "verify", "--instances", 1)
     assert status == 0 and "claims need torch, which does not work here (OSError: no library). Install it" in out
 

@@ -54,9 +54,9 @@ from ictd import (  # noqa: E402
     tasks,
     td,
     temporal_shift,
-    verify,
     widgets,
 )
+from ictd.claims import verify  # noqa: E402
 
 # --------------------------------------------------------------------------------------------- settings
 

@@ -28,7 +28,7 @@ def run(options):
     """Draw, say what was drawn, and return the exit status."""
     folder = options.folder
     if not _extras.installed("matplotlib"):
-        raise console.Refusal("figures need matplotlib, which is not installed: pip install 'ictd[plots]'")
+        raise console.Refusal(f"figures need matplotlib, which is not installed: {_extras.cure('matplotlib')}")
     with training.refusals(folder):
         try:
             from ictd import figures

@@ -73,11 +73,9 @@ def refusals(folder):
 def need_torch():
     """Refuse to train where torch is missing or broken, with the cure."""
     with console.loading():
-        from ictd import verify
-
-        problem = verify.torch_problem()
+        problem = _extras.torch_problem()
     if problem:
-        raise console.Refusal(f"torch {problem}; install it with: pip install 'ictd[torch]'")
+        raise console.Refusal(f"torch {problem}; install it with: {_extras.cure('torch')}")
 
 
 def all_diverged(diverged, count, where="", which=""):
@@ -93,7 +91,7 @@ class Drawing:
     def __init__(self, folder):
         self.folder, self.problem = folder, None
         if not _extras.installed("matplotlib"):
-            self.problem = "matplotlib is not installed: pip install 'ictd[plots]', then"
+            self.problem = f"matplotlib is not installed: {_extras.cure('matplotlib')}, then"
 
     def of_run(self, run):
         """As `figures.of_run`, or no figures."""

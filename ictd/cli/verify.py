@@ -1,5 +1,6 @@
 """``ictd verify``: the claims of the book, checked on random instances."""
 
+from ictd import _extras
 from ictd.cli import console
 
 HELP = """\
@@ -33,9 +34,9 @@ def add_arguments(parser):
 def run(options):
     """Check, print, and return the exit status."""
     with console.loading():
-        from ictd import verify
+        from ictd.claims import verify
 
-        problem = verify.torch_problem()
+        problem = _extras.torch_problem()
     results = verify.run(options.instances, options.seed)
     print(verify.table(results))
     failed = [result for result in results if result.status == "FAIL"]
@@ -44,7 +45,7 @@ def run(options):
     if skipped:
         print(
             f"SKIPPED: {len(skipped)} of {len(results)} claims need torch, which {problem}. "
-            f"Install it with: pip install 'ictd[torch]'"
+            f"Install it with: {_extras.cure('torch')}"
         )
     if failed:
         print(f"FAILED: {len(failed)} of {len(results)} claims")
