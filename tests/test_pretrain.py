@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close
 
-from ictd import checkpoint, convergence, inputs, kernels, neu, pretrain, tasks
-from ictd.checkpoint import CheckpointError
+from ictd import _files, convergence, inputs, kernels, neu, pretrain, tasks
 from ictd.model import FullICTD, SoftmaxICTD
-from ictd.pretrain import Config, measures, steps, training
+from ictd.pretrain import Config, checkpoint, measures, steps, training
+from ictd.pretrain.checkpoint import CheckpointError
 from ictd.prompt import build_prompt
 from ictd.state_form import state_values
 
@@ -876,7 +876,7 @@ def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path, monkeypat
     def full(*_):
         raise OSError("read-only file system")
 
-    monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(_files, "replace", full)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert same(first, pretrain.pretrain(SMALL, [0], checkpoint_path=path))
     with pytest.raises(ValueError, match="^checkpoint_path must be a path that can be written; .*Permission denied"):

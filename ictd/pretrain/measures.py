@@ -7,15 +7,11 @@ from ictd import _checks, inputs, neu, tasks
 from ictd._settings import numpy_defaults
 from ictd.model import SoftmaxICTD
 from ictd.pretrain.parameters import number_type
+from ictd.pretrain.sampling import sample_tasks
 from ictd.state_form import kernel, matrix_form, state_values
 
 # Streams of random numbers, beside that of the training.
 _HELD_OUT, _NEU = 2, 3
-
-
-def draw(config, count, rng):
-    """Random tasks with the settings of a run."""
-    return tasks.draw(count, config.n_states, config.dim, rng, config.family, config.features, config.feature_scale)
 
 
 def cosine(found, expected, dimensions):
@@ -45,7 +41,7 @@ class HeldOut:
         self.config = config
         dtype = number_type(config)
         rng = np.random.default_rng([config.held_out_seed, 0, _HELD_OUT])
-        self.batch = draw(config, config.n_held_out, rng)
+        self.batch = sample_tasks(config, config.n_held_out, rng)
         self.contexts = self.batch.sample(config.n_transitions, rng, config.reward_noise)
         self.truth = self.batch.value(config.gamma)
         mu = self.batch.stationary()
