@@ -31,9 +31,9 @@ def run(options):
         raise console.Refusal(f"figures need matplotlib, which is not installed: {_extras.cure('matplotlib')}")
     with training.refusals(folder):
         try:
-            from ictd import figures
+            from ictd.runs import figures
 
-            written, kept, notes = figures.draw(folder, overwrite=options.force)
+            written, kept, notes = figures.write(folder, overwrite=options.force)
         except (runs.RunError, OSError):
             raise
         except Exception as error:  # of matplotlib, its fonts, its settings

@@ -2,6 +2,7 @@
 
 from ictd import runs
 from ictd.cli import console, settings, training
+from ictd.runs.folder import CHECKPOINT
 
 HELP = """\
 Pretrain a softmax Transformer on random tasks, one model for each seed, all seeds at once, and compare it
@@ -48,7 +49,6 @@ def run(options):
     with training.settings_in_words():
         config = settings.config(**{field: value[0] for field, value in settings.values(options).items()})
     folder, seeds = options.out, training.seeds(options)
-    drawing = training.Drawing(folder)
     try:
         with training.refusals(folder):
             found = runs.check(folder, config, seeds, options.threads, options.force)
@@ -63,18 +63,17 @@ def run(options):
                 threads=options.threads,
                 force=options.force,
                 progress=True,
-                draw=drawing.of_run,
                 checkpoint_seconds=options.save_every,
                 report=console.say,
             )
     except KeyboardInterrupt:
-        saved = (folder / runs.CHECKPOINT).exists()
+        saved = (folder / CHECKPOINT).exists()
         what = "the checkpoint is saved, and" if saved else "there is no checkpoint yet:"
         console.say(f"\ninterrupted; {what} the same command goes on with {folder}")
         return 130
     print(result.table())
     print(f"saved in {folder}")
-    drawing.say_what_is_missing()
+    training.draw(folder)
     diverged = [seed for seed, alive in zip(result.summary["seeds"], result.alive) if not alive]
     which = f": {', '.join(map(str, diverged))}"
     return 1 if training.all_diverged(len(diverged), len(result.alive), which=which) else 0

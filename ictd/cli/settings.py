@@ -4,9 +4,9 @@ import argparse
 import dataclasses
 import re
 
-from ictd import runs
 from ictd.cli import console
 from ictd.pretrain.config import Config
+from ictd.runs.table import seeds_text
 
 GROUPS = {
     "tasks": "tasks",
@@ -70,7 +70,12 @@ def in_words(error):
 
 def label(field, value):
     """A setting as it is typed, for names of folders: gamma-0.5, per-layer-yes."""
-    return f"{NAMES[field][2:]}-{typed(field, value)}"
+    return f"{title(field)}-{typed(field, value)}"
+
+
+def title(field):
+    """The name of a setting in tables."""
+    return NAMES[field].removeprefix("--")
 
 
 def typed(field, value):
@@ -78,7 +83,7 @@ def typed(field, value):
     if field == "shared" and isinstance(value, bool):
         return "no" if value else "yes"
     if field == "seeds":
-        return runs.seeds_text(value)
+        return seeds_text(value)
     if isinstance(value, list):
         return " ".join(typed(field, entry) for entry in value)
     return str(value).removesuffix(".0")

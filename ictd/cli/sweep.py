@@ -1,8 +1,8 @@
 """``ictd sweep``: a run at every point of a grid."""
 
-from ictd import _text
-from ictd import sweep as sweeps
 from ictd.cli import console, settings, training
+from ictd.runs import grid, table
+from ictd.runs import sweep as sweeps
 
 HELP = """\
 Pretrain at every point of a grid. The options are those of 'ictd pretrain'; those marked with + take several
@@ -28,16 +28,6 @@ Exit status: 0 done, 1 a point failed or lost all its seeds, 2 wrong use, a clus
 files that cannot be read or written, 130 interrupted by Ctrl-C.
 """
 
-COLUMNS = (
-    ("value error", "value_error_median"),
-    ("constant", "value_error_constant"),
-    ("cert. equiv.", "value_error_certainty_equivalence"),
-    ("constructed", "value_error_constructed"),
-    ("diagonality", "diagonality_end"),
-    ("NEU end", "neu_end"),
-    ("seconds", "seconds"),
-)
-
 
 def add_arguments(parser):
     """Add the options of the command."""
@@ -58,9 +48,8 @@ def run(options):
     if options.patience is not None and options.scheduler is None:
         raise console.Refusal("argument --patience: makes no sense without --scheduler")
     with training.settings_in_words():
-        points = sweeps.grid(settings.values(options), settings.label, settings.config)
+        points = grid.grid(settings.values(options), settings.label, settings.config)
     folder, seeds = options.out, training.seeds(options)
-    drawing = training.Drawing(folder)
     try:
         with training.refusals(folder):
             sweeps.check(folder, points, seeds, options.threads, options.force)
@@ -75,33 +64,18 @@ def run(options):
                 patience=30.0 if options.patience is None else options.patience,
                 checkpoint_seconds=options.save_every,
                 progress=True,
-                draw=drawing.of_run,
-                draw_overview=drawing.of_sweep,
                 report=console.say,
             )
     except KeyboardInterrupt:
         console.say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
         return 130
-    print(table(rows))
+    print(table.of_sweep(rows, settings.title, settings.typed))
     print(f"saved in {folder}")
-    drawing.say_what_is_missing()
+    finished = [row for row in rows if row["status"] == "finished"]
     failed = [row for row in rows if row["status"] != "finished"]
+    if finished:
+        training.draw(folder)
     for row in failed:
         console.say(f"error: {row['folder']}: {row['error']}")
-    finished = [row for row in rows if row["status"] == "finished"]
     lost = [training.all_diverged(row["diverged"], row["seeds"], f"{row['folder']}: ") for row in finished]
     return 1 if failed or any(lost) else 0
-
-
-def table(rows):
-    """The table of a sweep as text: what varies, then medians over the seeds that did not diverge."""
-    lines = [[settings.NAMES[field][2:] for field in rows[0]["settings"]] + ["pattern"] + [name for name, _ in COLUMNS]]
-    for row in rows:
-        line = [settings.typed(field, value) for field, value in row["settings"].items()]
-        if row["status"] == "finished":
-            line.append(f"{row['pattern']}/{row['seeds']}")
-            line += ["-" if row[key] is None else f"{row[key]:.3g}" for _, key in COLUMNS]
-        else:
-            line += [row["status"]] + [""] * len(COLUMNS)
-        lines.append(line)
-    return "\n".join(_text.table(lines, align=">" * len(lines[0])))

@@ -3,9 +3,9 @@
 import contextlib
 
 from ictd import _extras, runs
-from ictd.checkpoint import CheckpointError
 from ictd.cli import console, settings
-from ictd.sweep import ClusterError
+from ictd.pretrain.checkpoint import CheckpointError
+from ictd.runs.cluster import ClusterError
 
 
 def add_arguments(parser):
@@ -85,34 +85,16 @@ def all_diverged(diverged, count, where="", which=""):
     return diverged == count
 
 
-class Drawing:
-    """Draws what it can: a run of hours must not be lost to a figure."""
-
-    def __init__(self, folder):
-        self.folder, self.problem = folder, None
-        if not _extras.installed("matplotlib"):
-            self.problem = f"matplotlib is not installed: {_extras.cure('matplotlib')}, then"
-
-    def of_run(self, run):
-        """As `figures.of_run`, or no figures."""
-        return self._draw("of_run", run)
-
-    def of_sweep(self, rows):
-        """As `figures.of_sweep`, or no figures."""
-        return self._draw("of_sweep", rows)
-
-    def _draw(self, name, content):
-        if self.problem:
-            return {}
+def draw(folder):
+    """Draw the figures of what is finished in a folder: a run of hours must not be lost to one that fails."""
+    if not _extras.installed("matplotlib"):
+        problem = f"matplotlib is not installed: {_extras.cure('matplotlib')}, then"
+    else:
         try:
-            from ictd import figures
+            from ictd.runs import figures
 
-            return getattr(figures, name)(content)
+            figures.write(folder)
+            return
         except Exception as error:  # of matplotlib, its fonts, its settings
-            self.problem = f"they cannot be drawn ({console.one_line(error)}); try"
-            return {}
-
-    def say_what_is_missing(self):
-        """A note if figures are missing, and how to draw them later."""
-        if self.problem:
-            console.say(f"note: no figures, because {self.problem}: ictd figures {self.folder}")
+            problem = f"they cannot be drawn ({console.one_line(error)}); try"
+    console.say(f"note: no figures, because {problem}: ictd figures {folder}")
