@@ -12,6 +12,7 @@ floor  module              what
 2      ``plots``           figures and explorers in one style (needs matplotlib)
 3      ``environments``    tabular Gymnasium environments as processes
 3      ``empirical``       the model of a context, and certainty equivalence
+3      ``families``        families of random chains and features
 3      ``attention``       softmax attention with the source mask (needs torch)
 4      ``kernels``         scores, and who attends to whom
 4      ``tasks``           many random processes and contexts at once

@@ -145,6 +145,11 @@ def step_sizes(letter):
     return lambda name, value, lengths: _checks.step_sizes(value, lengths[letter], name)
 
 
+def indices(expected):
+    """Integers of any shape; ``expected`` says in words what they must be."""
+    return lambda name, value, lengths: _checks.indices(name, value, expected)
+
+
 def option(*options):
     """One of some strings."""
     return lambda name, value, lengths: _checks.option(name, value, options)
@@ -155,8 +160,8 @@ def discount(name, value, lengths):
     return _checks.discount(value, name)
 
 
-def step_size(name, value, lengths):
-    """One positive step size."""
+def positive(name, value, lengths):
+    """A positive number."""
     return _checks.real(name, value, low=0, low_open=True)
 
 

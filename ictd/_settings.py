@@ -4,7 +4,7 @@ NumPy and torch keep settings that hold for a whole thread or process: how NumPy
 records gradients, on which device it makes tensors. An answer must not depend on them. Functions that return numbers,
 files or models therefore run inside `numpy_defaults` or `torch_defaults`; both are context managers and decorators
 (not of generators, whose body runs later), and both leave the reader's settings as they were. Figures have
-`plots.style`, which treats matplotlib in the same way.
+`plots.style.book_settings`, which treats matplotlib in the same way.
 
 What stays the caller's right is everything about a forward pass of tensors that are his: in the layers, in
 `SoftmaxICTD.forward` and in the losses of `neu` the grad and inference mode, autocast, anomaly detection, and type and

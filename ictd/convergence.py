@@ -6,7 +6,7 @@ Kernels are indexed [query, source]; M[s, u] is the share of state u in what sta
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import array, declare, discount, instance, mask, optional, square, step_size, stochastic
+from ictd._arguments import array, declare, discount, instance, mask, optional, positive, square, stochastic
 from ictd._settings import numpy_defaults
 from ictd.empirical import EmpiricalModel
 
@@ -65,7 +65,7 @@ def _diagonal(M, visited):
 
 
 @numpy_defaults()
-@declare(M=square("S"), transition=array("S", "S"), gamma=discount, step_size=step_size)
+@declare(M=square("S"), transition=array("S", "S"), gamma=discount, step_size=positive)
 def iteration_matrix(M, transition, gamma, step_size=1.0):
     """The matrix that one step multiplies the error with: ``J = I - alpha M (I - gamma P)``.
 
@@ -133,7 +133,7 @@ def infinity_norm(J):
 
 
 @numpy_defaults()
-@declare(M=square("S"), visited=optional(mask("S")), gamma=discount, step_size=step_size)
+@declare(M=square("S"), visited=optional(mask("S")), gamma=discount, step_size=positive)
 def norm_bound(M, gamma, step_size=1.0, visited=None):
     """A bound on the infinity norm of J that needs the diagonal of the kernel only, whatever P is.
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import array, declare, discount, instance, optional, side
+from ictd._arguments import array, declare, discount, indices, instance, optional, side
 from ictd._settings import numpy_defaults
 from ictd.mrp import Trajectory, solve_bellman
 
 # The successor of a transition that leads to the end.
 END = -1
+
+_states = indices("an array of integer state indices, shape (m,)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +78,6 @@ class EmpiricalModel(_checks.ReadOnly):
         return self.counts.size
 
 
-def state_indices(name, value, lengths):
-    """Integers, of any shape."""
-    return _checks.indices(name, value, "an array of integer state indices, shape (m,)")
-
-
 @numpy_defaults()
 @declare(trajectory=instance(Trajectory), n_states=side())
 def empirical_model(trajectory, n_states):
@@ -110,7 +107,7 @@ def empirical_model(trajectory, n_states):
         raise ValueError(f"trajectory must hold smaller rewards: {error}") from None
 
 
-@declare(rewards=array("m"), n_states=side(), sources=state_indices, successors=state_indices)
+@declare(rewards=array("m"), n_states=side(), sources=_states, successors=_states)
 def model_of_transitions(sources, rewards, successors, n_states):
     """Count transitions, whatever walks they come from; `empirical_model` takes those of one trajectory.
 

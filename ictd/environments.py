@@ -6,11 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import declare, discount, generator, integer
 from ictd._settings import numpy_defaults
 from ictd.mrp import MRP, Trajectory, cumulative
 
 
 @numpy_defaults()
+@declare(gamma=discount)
 def from_gymnasium(env, policy, gamma):
     """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
 
@@ -41,7 +43,6 @@ def from_gymnasium(env, policy, gamma):
         An environment without such a model, or in which a state may or may not end an episode, depending on how
         it is entered; a policy that does not fit it.
     """
-    gamma = _checks.discount(gamma)
     model, start = tabular_model(env)
     n_states = len(model)
     policy = action_probabilities(policy, n_states, len(model[0]))
@@ -62,6 +63,7 @@ def from_gymnasium(env, policy, gamma):
 
 
 @numpy_defaults()
+@declare(n_transitions=integer(low=1), rng=generator)
 def rollout_gymnasium(env, policy, n_transitions, rng):
     """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
 
@@ -88,8 +90,6 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
     ValueError, TypeError
         As for `from_gymnasium`; an environment that is cut off, or does something that its table does not hold.
     """
-    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
-    rng = _checks.numpy_generator(rng)
     model, start = tabular_model(env)
     policy = action_probabilities(policy, len(model), len(model[0]))
     check_ends(model, start, policy)

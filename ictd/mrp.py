@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import array, declare, discount, generator, indices, side
 from ictd._settings import numpy_defaults
 
 
@@ -217,6 +218,7 @@ def _recurrent_classes(transition):
 
 
 @numpy_defaults()
+@declare(transition=array(..., "S", "S"), first=indices("an array of integer state indices"), uniforms=array(..., "n"))
 def sample_paths(transition, first, uniforms):
     """Paths of many chains at once by inversion: step k moves where ``uniforms[..., k]`` points.
 
@@ -239,9 +241,6 @@ def sample_paths(transition, first, uniforms):
     ValueError, TypeError
         Shapes that do not fit, rows that are no distribution, states or uniforms out of range, NaN.
     """
-    transition = _checks.array("transition", transition, (..., "S", "S"))
-    first = _checks.indices("first", first, "an array of integer state indices")
-    uniforms = _checks.array("uniforms", uniforms, (..., "n"))
     n_states, lead = transition.shape[-1], transition.shape[:-2]
     fits = len(lead) <= first.ndim and all(m in (1, k) for m, k in zip(lead[::-1], first.shape[::-1]))
     if transition.shape[-2] != n_states or not fits:
@@ -271,6 +270,7 @@ def sample_paths(transition, first, uniforms):
 
 
 @numpy_defaults()
+@declare(n_states=side(low=3), gamma=discount, rng=generator)
 def boyan_chain(n_states, gamma, rng):
     """A random Boyan chain, drawn as in the paper's experiment.
 
@@ -291,9 +291,6 @@ def boyan_chain(n_states, gamma, rng):
     MRP
         Ergodic, with a uniform start distribution.
     """
-    n_states = _checks.side("n_states", n_states, low=3)
-    gamma = _checks.discount(gamma)
-    rng = _checks.numpy_generator(rng)
     transition = boyan_transitions(1, n_states, rng)[0]
     return MRP(transition, rng.uniform(-1, 1, n_states), gamma)
 

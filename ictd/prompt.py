@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import declare, discount, optional, real
 from ictd._settings import numpy_defaults
 
 # Default tolerances of `check_memory`. In the two half types a prompt is rounded to 4 times their resolution.
@@ -89,7 +90,20 @@ def build_prompt(x, rewards, initial=None, gamma=None):
     return prompt
 
 
+def prompt_matrix(name, Z, lengths):
+    """A prompt, possibly a tensor of any type and with a gradient, as an array of float32 or float64."""
+    if hasattr(Z, "detach") and not Z.is_meta and not Z.is_sparse:
+        Z = Z.detach().cpu().resolve_conj().resolve_neg()
+        if _type_name(Z) == "bfloat16":  # a type that NumPy does not have
+            Z = Z.float()
+    Z = _checks.array(name, Z, (..., "d+3", "n+1"), dtype=None)
+    if Z.shape[-2] < 4 or Z.shape[-1] < 2:
+        raise ValueError(f"{name} must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {Z.shape}")
+    return Z
+
+
 @numpy_defaults()
+@declare(gamma=discount, Z=prompt_matrix)
 def memory_offset(Z, gamma):
     """How far the target memory is from gamma times the successor's value memory.
 
@@ -105,23 +119,10 @@ def memory_offset(Z, gamma):
         Row d+2 minus gamma times row d+3 shifted by one column; in the last column row d+2 itself.
         All 0 is the invariant under which the layers run weighted softmax TD.
     """
-    gamma = _checks.discount(gamma)
-    offset = _offset(_as_array(Z), gamma)
+    offset = _offset(Z, gamma)
     if not np.isfinite(offset).all():
         raise ValueError("Z must hold smaller memories: their difference overflows")
     return offset
-
-
-def _as_array(Z):
-    """A prompt, possibly a tensor of any type and with a gradient, as an array of float32 or float64."""
-    if hasattr(Z, "detach") and not Z.is_meta and not Z.is_sparse:
-        Z = Z.detach().cpu().resolve_conj().resolve_neg()
-        if _type_name(Z) == "bfloat16":  # a type that NumPy does not have
-            Z = Z.float()
-    Z = _checks.array("Z", Z, (..., "d+3", "n+1"), dtype=None)
-    if Z.shape[-2] < 4 or Z.shape[-1] < 2:
-        raise ValueError(f"Z must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {Z.shape}")
-    return Z
 
 
 def _type_name(Z):
@@ -137,6 +138,7 @@ def _offset(Z, gamma):
 
 
 @numpy_defaults()
+@declare(gamma=discount, tolerance=optional(real(low=0)))
 def check_memory(Z, gamma, tolerance=None):
     """Raise a ValueError unless the memories of a prompt matrix are consistent.
 
@@ -154,11 +156,9 @@ def check_memory(Z, gamma, tolerance=None):
     float
         The largest relative offset found.
     """
-    gamma = _checks.discount(gamma)
     if tolerance is None:
         tolerance = TOLERANCES.get(_type_name(Z), 1e-10)
-    tolerance = _checks.real("tolerance", tolerance, low=0)
-    Z = _as_array(Z)
+    Z = prompt_matrix("Z", Z, {})
     offset = _offset(Z, gamma)
     largest_value = np.abs(Z[..., -1, :]).max()
     relative = np.abs(offset) / max(1.0, float(largest_value))

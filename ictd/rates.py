@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks, kernels, td
-from ictd._arguments import array, declare, generator, instance, integer, step_size
+from ictd._arguments import array, declare, generator, instance, integer, positive
 from ictd._settings import numpy_defaults
 from ictd.empirical import frequencies
 from ictd.mrp import MRP, sample_paths, solve_bellman
@@ -62,7 +62,7 @@ def context_lengths(name, value, lengths):
     n_trajectories=integer(low=1),
     n_layers=integer(low=0),
     rng=generator,
-    step_size=step_size,
+    step_size=positive,
 )
 def error_curves(process, X, lengths, n_trajectories, n_layers, rng, score=None, step_size=1.0):
     """Draw trajectories of several lengths and follow weighted softmax TD from v_0 = 0 over the layers.
@@ -134,7 +134,7 @@ def _complete_models(process, n, m, rng):
     return np.concatenate(counts)[:m], np.concatenate(transitions)[:m], found / draws
 
 
-def positive(*shape):
+def positive_array(*shape):
     """An array of positive numbers."""
 
     def check(name, value, lengths):
@@ -182,14 +182,14 @@ def fitted_rate(errors, window, rng, n_resamples=2000):
         curve the interval is a point.
     """
     first, last = _window(window, errors.shape[1])
-    late = positive("m", "layers of the window")("errors", errors[:, first : last + 1], {})
+    late = positive_array("m", "layers of the window")("errors", errors[:, first : last + 1], {})
     slopes = _slopes(np.arange(first, last + 1), np.log(late))
     logs = _bootstrap(slopes, lambda sample: sample.mean(axis=-1), rng, n_resamples)
     return Interval(*np.exp(logs).tolist())
 
 
 @numpy_defaults()
-@declare(lengths=positive("K"), floors=positive("K", "m"), **_resampling)
+@declare(lengths=positive_array("K"), floors=positive_array("K", "m"), **_resampling)
 def fitted_slope(lengths, floors, rng, n_resamples=2000):
     """The exponent with which the mean floor falls with the context length: -1/2 in Theorem 2.
 

@@ -51,9 +51,9 @@ from ictd import (  # noqa: E402
     tasks,
     td,
     temporal_shift,
-    widgets,
 )
 from ictd.claims import verify  # noqa: E402
+from ictd.plots import sliders  # noqa: E402
 from ictd.pretrain import checkpoint  # noqa: E402
 from ictd.runs import figures, grid, sweep  # noqa: E402
 from ictd.runs.folder import CHECKPOINT  # noqa: E402
@@ -150,6 +150,8 @@ NUMPY = {
     "print precision 1": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20),
     "print legacy": lambda: np.printoptions(legacy="1.13"),
 }
+
+
 @contextlib.contextmanager
 def _flush_denormals():
     if not torch.set_flush_denormal(True):
@@ -356,7 +358,7 @@ def explored():
         return fig, f"score scale {beta}."
 
     alt = "Two bars, one for each state."
-    made = widgets.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt=alt)
+    made = sliders.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt=alt)
     return made.fallback.html, [child.value for child in made.children[1].children]
 
 
@@ -475,7 +477,7 @@ CALLS = {
     "plots.show": lambda: plots.show(
         plots.new(rows=2, sharex=True)[0], caption="One $x$.", alt="Two empty axes, nothing else."
     ),
-    "widgets.explorer": explored,
+    "sliders.explorer": explored,
 }  # fmt: skip
 
 
@@ -509,7 +511,7 @@ def undisturbed(name):
 
 def _concerns(call, setting):
     """Settings of matplotlib matter for figures only, those of torch for all but figures."""
-    draws = call.startswith(("plots", "widgets", "figures"))
+    draws = call.startswith(("plots", "sliders", "figures"))
     return setting not in (TORCH if draws else FIGURES)
 
 

@@ -1012,8 +1012,8 @@ def test_it_is_what_a_run_records():
         (lambda v, b: (v[:2], b, 0.5), "values must have shape"),
         (lambda v, b: (v, b.reshape((1, 3)), 0.5), r"leading dimension \(T,\)"),
         (lambda v, b: (v, b, 1.0), "gamma"),
-        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must be non-negative with rows that sum to 1"),
-        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must be non-negative"),
+        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must have non-negative rows that sum to 1"),
+        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must have non-negative rows"),
         (lambda v, b: (v, b, 0.5, np.ones(5) / 5), "weights"),
     ],
 )
