@@ -300,7 +300,7 @@ def test_the_examples_of_the_help_are_right():
                 options = entry.parser(command).parse_args(words[1:])
                 assert sweep_points(options)
                 seen += 1
-    assert seen == 8
+    assert seen == 10
 
 
 def sweep_points(options):

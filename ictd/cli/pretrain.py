@@ -1,7 +1,7 @@
 """``ictd pretrain``: one run, all seeds at once, in a folder."""
 
 from ictd import runs
-from ictd.cli import console, settings, training
+from ictd.cli import console, settings, tasks, training
 from ictd.runs.folder import CHECKPOINT
 
 HELP = """\
@@ -9,12 +9,13 @@ Pretrain a softmax Transformer on random tasks, one model for each seed, all see
 with predictors that know the algorithm: certainty equivalence, and the model with the paper's parameters.
 """
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   ictd pretrain --out runs/a                                    20 seeds at gamma 0.5, half a minute
   ictd pretrain --out runs/b --gamma 0.9 --layers 10 --steps 1500
   ictd pretrain --out runs/c --features one_hot --seeds 5 --first-seed 100
   ictd pretrain --out runs/d --states 4 --dim 2 --layers 2 --context 20 --steps 60 --seeds 3   a few seconds
+  ictd pretrain --out runs/e --tasks mytasks:draw               tasks drawn by a function of your own
 
 The folder DIR gets
   config.json      settings, seeds, versions
@@ -31,6 +32,7 @@ The folder DIR gets
 In Python, ictd.pretrain.pretrain(Config(...), seeds, checkpoint_path="DIR/checkpoint.npz") gives the trained
 models of a finished folder at once, and ictd.runs.read("DIR") its numbers without torch.
 
+{tasks.HELP}
 A seed whose numbers are no longer finite stops, with a warning; the others go on.
 Exit status: 0 done, 1 all seeds diverged, 2 wrong use, or a file that cannot be read or written,
 130 interrupted by Ctrl-C.
@@ -50,8 +52,8 @@ def run(options):
         config = settings.config(**{field: value[0] for field, value in settings.values(options).items()})
     folder, seeds = options.out, training.seeds(options)
     try:
-        with training.refusals(folder):
-            found = runs.check(folder, config, seeds, options.threads, options.force)
+        with tasks.sampler(options) as sample, training.refusals(folder):
+            found = runs.check(folder, config, seeds, options.threads, options.force, sample)
             if found == "finished" and not options.force:
                 words = "holds this run already, finished; pass --force to remove it and run it again"
                 raise console.Refusal(f"{folder} {words}")
@@ -60,6 +62,7 @@ def run(options):
                 folder,
                 config,
                 seeds,
+                sample=sample,
                 threads=options.threads,
                 force=options.force,
                 progress=True,

@@ -19,7 +19,7 @@ FIELDS = sorted(
     key=lambda field: (list(GROUPS).index(field.metadata["group"]), field.metadata["place"]),
 )
 NAMES = {field.name: field.metadata["option"] for field in FIELDS}
-NAMES |= {"seeds": "--seeds/--first-seed", "threads": "--threads"}
+NAMES |= {"seeds": "--seeds/--first-seed", "threads": "--threads", "tasks": "--tasks", "sample": "--tasks"}
 
 
 def add_arguments(parser, several=False):
@@ -36,6 +36,7 @@ def add_arguments(parser, several=False):
             settings |= {"choices": choices} if choices else {"type": console.number(type(field.default))}
             settings["metavar"] = None if choices else "N" if isinstance(field.default, int) else "X"
         groups[field.metadata["group"]].add_argument(field.metadata["option"], **settings)
+    groups["tasks"].add_argument("--tasks", metavar="MODULE:FUNCTION", help="function of your own that draws the tasks")
 
 
 def _default(field):

@@ -1,6 +1,6 @@
 """``ictd sweep``: a run at every point of a grid."""
 
-from ictd.cli import console, settings, training
+from ictd.cli import console, settings, tasks, training
 from ictd.runs import grid, table
 from ictd.runs import sweep as sweeps
 
@@ -10,19 +10,22 @@ values, and the grid is their product. Each point is a folder in DIR as 'ictd pr
 seeds. The same command again, also with more values, skips finished points and goes on with the others.
 """
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   ictd sweep --out runs/depth --gamma 0.5 0.9 --layers 5 10 20 --steps 1500
   ictd sweep --out runs/objectives --objective td td_query mc neu --seeds 10
   ictd sweep --out runs/heads --form tsm independent_heads --per-layer no yes
+  ictd sweep --out runs/own --tasks mytasks:draw --layers 5 10
   ictd sweep --out runs/big --gamma 0.5 0.9 --layers 5 10 20 --scheduler tcp://host:8786
 
 DIR gets a folder for each point, named after its settings, sweep.json (settings, status and main figures of
 every point) and figure-overview.svg. A point that fails is reported and does not stop the others.
 
+{tasks.HELP}
 With --scheduler, points run on the workers of a Dask cluster (pip install 'ictd[cluster]'; start one with
 'dask scheduler' and 'dask worker tcp://host:8786 --nthreads 1'). This process sends settings and writes what
-comes back: the workers need ictd, but no common disk. A run whose worker dies starts again on another one.
+comes back: the workers need ictd and the module of --tasks, but no common disk. A run whose worker dies
+starts again on another one.
 
 Exit status: 0 done, 1 a point failed or lost all its seeds, 2 wrong use, a cluster that cannot be used, or
 files that cannot be read or written, 130 interrupted by Ctrl-C.
@@ -51,13 +54,14 @@ def run(options):
         points = grid.grid(settings.values(options), settings.label, settings.config)
     folder, seeds = options.out, training.seeds(options)
     try:
-        with training.refusals(folder):
-            sweeps.check(folder, points, seeds, options.threads, options.force)
+        with tasks.sampler(options) as sample, training.refusals(folder):
+            sweeps.check(folder, points, seeds, options.threads, options.force, sample)
             training.need_torch()
             rows = sweeps.sweep(
                 folder,
                 points,
                 seeds,
+                sample=sample,
                 threads=options.threads,
                 force=options.force,
                 scheduler=options.scheduler,
