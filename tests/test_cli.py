@@ -99,7 +99,7 @@ def test_help_keeps_columns_and_examples(capsys, monkeypatch):
 
 @pytest.mark.parametrize("command", ["", *entry.COMMANDS])
 def test_help_loads_neither_torch_nor_matplotlib(command):
-    """It is there at once, and also where they are missing; where no settings or folders are asked for, without NumPy."""
+    """It is there at once, and also where they are missing; without NumPy but for commands about runs."""
     code = (
         "import sys; from ictd import cli\nassert 'numpy' not in sys.modules\n"
         "try: cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"

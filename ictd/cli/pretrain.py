@@ -76,7 +76,7 @@ def run(options):
         return 130
     print(result.table())
     print(f"saved in {folder}")
-    training.draw(folder)
+    training.write_figures(folder)
     diverged = [seed for seed, alive in zip(result.summary["seeds"], result.alive) if not alive]
     which = f": {', '.join(map(str, diverged))}"
     return 1 if training.all_diverged(len(diverged), len(result.alive), which=which) else 0

@@ -1,4 +1,4 @@
-"""The settings of a run on the command line: options made from the fields of `pretrain.Config`, and words about them."""
+"""The settings of a run as options, which are made from the fields of `pretrain.Config`, and words about them."""
 
 import argparse
 import dataclasses

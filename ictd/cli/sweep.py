@@ -78,7 +78,7 @@ def run(options):
     finished = [row for row in rows if row["status"] == "finished"]
     failed = [row for row in rows if row["status"] != "finished"]
     if finished:
-        training.draw(folder)
+        training.write_figures(folder)
     for row in failed:
         console.say(f"error: {row['folder']}: {row['error']}")
     lost = [training.all_diverged(row["diverged"], row["seeds"], f"{row['folder']}: ") for row in finished]

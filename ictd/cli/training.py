@@ -85,7 +85,7 @@ def all_diverged(diverged, count, where="", which=""):
     return diverged == count
 
 
-def draw(folder):
+def write_figures(folder):
     """Draw the figures of what is finished in a folder: a run of hours must not be lost to one that fails."""
     if not _extras.installed("matplotlib"):
         problem = f"matplotlib is not installed: {_extras.cure('matplotlib')}, then"

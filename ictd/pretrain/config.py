@@ -103,7 +103,8 @@ class Config:
         "td",
         "training",
         "--objective",
-        "semi-gradient TD, TD on the query, NEU by double sampling or from one batch (biased), regression on true values",
+        "semi-gradient TD, TD on the query, NEU by double sampling or from one batch (biased), "
+        "regression on true values",
         '. "td" learns from all transitions of the context, "td_query" from the query and the window slid by one; '
         '"neu" draws two batches a step; "mc" takes the true values, which a learner does not have.',
         choices=("td", "td_query", "neu", "neu_one_batch", "mc"),
