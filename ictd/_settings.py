@@ -25,29 +25,24 @@ PRINTING = {
 }  # fmt: skip
 
 
+# 5e-324 from its bits: its text may be read as 0 where the processor takes it for 0
+_SMALLEST = np.ones((), dtype=np.uint64).view(np.float64)[()]
+
+
 @contextlib.contextmanager
 def numpy_defaults():
     """Let numbers overflow to infinity and become NaN without a warning or an error; they are looked for instead.
 
     Numbers down to the smallest one are kept.
     """
-    with np.errstate(all="ignore"), _no_flush():
-        yield
-
-
-# 5e-324 from its bits: its text may be read as 0 where the processor takes it for 0
-_SMALLEST = np.ones((), dtype=np.uint64).view(np.float64)[()]
-
-
-@contextlib.contextmanager
-def _no_flush():
-    """torch.set_flush_denormal lets the processor take the smallest numbers for 0, in NumPy as well."""
+    # torch.set_flush_denormal lets the processor take the smallest numbers for 0, in NumPy as well.
     torch = sys.modules.get("torch")
     flush = torch is not None and _SMALLEST == 0
     if flush:
         torch.set_flush_denormal(False)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         if flush:
             torch.set_flush_denormal(True)

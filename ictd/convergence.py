@@ -170,7 +170,7 @@ def norm_bound(M, gamma, step_size=1.0, visited=None):
     """
     if visited is not None:
         M = M[np.ix_(visited, visited)]
-    M = _checks.stochastic("M" if visited is None else "M of the visited states", M)
+    M = _checks.distributions("M" if visited is None else "M of the visited states", M)
     least = float(M.diagonal().min())
     return _not_too_large("step_size", "bound", abs(1 - step_size * least) + step_size * (1 - least + gamma))
 
@@ -301,7 +301,7 @@ WORST_CONDITION = 1e10
 @numpy_defaults()
 @declare(M=square("S"), model=instance(EmpiricalModel, S="n_states"), gamma=discount)
 def limit(M, model, gamma):
-    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the spectral radius of the iteration.
+    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the iteration's spectral radius.
 
     From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
     the states that were left see P_UU + P_UQ W.

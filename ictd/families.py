@@ -11,13 +11,22 @@ from ictd.features import triangular
 from ictd.mrp import boyan_transitions
 
 
-def _ring(count, n, rng):
+def _onwards_or(other, chance):
+    """State s moves to s + 1 with its chance, shape (count, S), else to ``other[s]``."""
+    count, n = chance.shape
     transition = np.zeros((count, n, n))
     state = np.arange(n)
-    right = rng.uniform(0.1, 0.9, (count, n))
-    transition[:, state, (state + 1) % n] = right
-    transition[:, state, (state - 1) % n] += 1 - right
+    transition[:, state, (state + 1) % n] = chance
+    transition[:, state, other] += 1 - chance
     return transition
+
+
+def _ring(count, n, rng):
+    return _onwards_or(np.arange(n) - 1, rng.uniform(0.1, 0.9, (count, n)))
+
+
+def _loop(count, n, rng):
+    return _onwards_or(np.arange(n), rng.uniform(0.5, 1, (count, n)))
 
 
 def _dense(count, n, rng):
@@ -34,15 +43,6 @@ def _sparse(count, n, rng):
     task = np.arange(count)[:, None]
     for branch in (1, 2):
         transition[task, state, rng.integers(n, size=(count, n))] += weights[:, :, branch]
-    return transition
-
-
-def _loop(count, n, rng):
-    transition = np.zeros((count, n, n))
-    state = np.arange(n)
-    forward = rng.uniform(0.5, 1, (count, n))
-    transition[:, state, (state + 1) % n] = forward
-    transition[:, state, state] += 1 - forward
     return transition
 
 

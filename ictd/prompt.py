@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import declare, discount, optional, real
+from ictd._arguments import declare, discount, optional, real, side
 from ictd._settings import numpy_defaults
 
 # Default tolerances of `check_memory`. In the two half types a prompt is rounded to 4 times their resolution.
@@ -24,6 +24,7 @@ class Rows(NamedTuple):
     value: int
 
 
+@declare(d=side())
 def rows(d):
     """The row indices of a prompt matrix for features of dimension d.
 
@@ -38,11 +39,11 @@ def rows(d):
         ``features`` (a slice), ``reward``, ``target`` (memory of gamma times the successor's value) and
         ``value`` (memory of the column's own value).
     """
-    d = _checks.side("d", d)
     return Rows(slice(0, d), d, d + 1, d + 2)
 
 
 @numpy_defaults()
+@declare(gamma=optional(discount))
 def build_prompt(x, rewards, initial=None, gamma=None):
     """Write a trajectory into the prompt matrix Z_0.
 
@@ -76,15 +77,13 @@ def build_prompt(x, rewards, initial=None, gamma=None):
     if n < 1:
         raise ValueError(f"x must hold at least two positions (n >= 1 transitions); got shape {x.shape}")
     rewards = _checks.array("rewards", rewards, (*batch, n), dtype=None)
-    row = rows(d)
+    if initial is not None and gamma is None:
+        raise ValueError("gamma must be given with initial: the target memory holds gamma times a value; got None")
+    row = rows.trusted(d)
     prompt = np.zeros((*batch, d + 3, n + 1), np.result_type(x, rewards))
     prompt[..., row.features, :] = np.swapaxes(x, -1, -2)
     prompt[..., row.reward, :-1] = rewards
-    if gamma is not None:
-        gamma = _checks.discount(gamma)
     if initial is not None:
-        if gamma is None:
-            raise ValueError("gamma must be given with initial: the target memory holds gamma times a value; got None")
         prompt[..., row.value, :] = _checks.array("initial", initial, (*batch, n + 1), dtype=prompt.dtype)
         prompt[..., row.target, :-1] = gamma * prompt[..., row.value, 1:]
     return prompt
@@ -131,7 +130,7 @@ def _type_name(Z):
 
 def _offset(Z, gamma):
     """As `memory_offset`, without checks."""
-    row = rows(Z.shape[-2] - 3)
+    row = rows.trusted(Z.shape[-2] - 3)
     offset = Z[..., row.target, :].copy()
     offset[..., :-1] -= gamma * Z[..., row.value, 1:]
     return offset

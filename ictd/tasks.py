@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks, mrp
-from ictd._arguments import array, declare, discount, instance, integer, option, positive, real, side
+from ictd._arguments import array, check_fields, declare, discount, instance, integer, option, positive, real, side
 from ictd._settings import numpy_defaults
 from ictd.empirical import frequencies, values_with_boundary
 from ictd.families import FAMILIES, FEATURES
@@ -41,18 +41,12 @@ class Tasks(_checks.ReadOnly):
 
     @numpy_defaults()
     def __post_init__(self):
-        transition = _checks.array("transition", self.transition, (..., "S", "S"))
-        if transition.shape[-2] != transition.shape[-1]:
-            raise ValueError(f"transition must have shape (..., S, S); got shape {transition.shape}")
-        reward = _checks.array("reward", self.reward, (..., transition.shape[-1]))
-        features = _checks.array("features", self.features, (..., transition.shape[-1], "d"))
-        if not transition.shape[:-2] == reward.shape[:-1] == features.shape[:-2]:
+        check_fields(self, transition=mrp.chains, reward=array(..., "S"), features=array(..., "S", "d"))
+        if not self.transition.shape[:-2] == self.reward.shape[:-1] == self.features.shape[:-2]:
             raise ValueError(
                 f"transition must have the leading dimensions of reward and features; "
-                f"got shapes {transition.shape}, {reward.shape} and {features.shape}"
+                f"got shapes {self.transition.shape}, {self.reward.shape} and {self.features.shape}"
             )
-        _checks.rows_of_probabilities("transition", transition)
-        _checks.freeze(self, transition=transition, reward=reward, features=features)
 
     @property
     def n_states(self):
@@ -116,23 +110,36 @@ class Tasks(_checks.ReadOnly):
         -------
         Contexts
         """
-        if isinstance(rng, (list, tuple)):
-            _check_generators(rng, self.shape)
-        lead = self.shape[1:] if isinstance(rng, (list, tuple)) else self.shape
+        several = isinstance(rng, (list, tuple))
+        if several and len(rng) != (self.shape or (0,))[0]:
+            raise ValueError(
+                f"rng must hold one generator for each of the first dimension of {self.shape}; got {len(rng)}"
+            )
+        lead = self.shape[1:] if several else self.shape
         size = (*lead, n_transitions)
 
         def first_and_uniforms(generator):
             return generator.integers(self.n_states, size=lead), generator.random(size)
 
-        first, uniforms = each(rng, first_and_uniforms)
+        first, uniforms = _for_each(rng, first_and_uniforms)
         states = sample_paths.trusted(self.transition, first, uniforms)
         rewards = np.take_along_axis(self.reward, states[..., :-1], axis=-1)
         if reward_noise:
-            (normal,) = each(rng, lambda generator: (generator.standard_normal(size),))
+            (normal,) = _for_each(rng, lambda generator: (generator.standard_normal(size),))
             rewards = rewards + reward_noise * normal
             if not np.isfinite(rewards).all():
                 raise ValueError(f"reward_noise must be smaller: a reward overflows; got {reward_noise:.3g}")
         return Contexts(states, rewards, self.n_states)
+
+
+def _walks(name, value, lengths):
+    """Indices of the states of many walks of equal length, at least two for each."""
+    states, n_states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)"), lengths["S"]
+    if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
+        raise ValueError(f"{name} must have shape (..., n+1) with n >= 1; got shape {states.shape}")
+    if states.min() < 0 or states.max() >= n_states:
+        raise ValueError(f"{name} must be from 0 to {n_states - 1}; got some from {states.min()} to {states.max()}")
+    return states
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +159,10 @@ class Contexts(_checks.ReadOnly):
     n_states: int
 
     def __post_init__(self):
-        states = _checks.indices("states", self.states, "an array of integer state indices, shape (..., n+1)")
-        n_states = _checks.side("n_states", self.n_states)
-        if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
-            raise ValueError(f"states must have shape (..., n+1) with n >= 1; got shape {states.shape}")
-        if states.min() < 0 or states.max() >= n_states:
-            raise ValueError(f"states must be from 0 to {n_states - 1}; got some from {states.min()} to {states.max()}")
-        expected = (*states.shape[:-1], states.shape[-1] - 1)
-        rewards = _checks.array("rewards", self.rewards, (..., "n"))
-        if rewards.shape != expected:
-            raise ValueError(f"rewards must have shape {expected} to fit states; got shape {rewards.shape}")
-        _checks.freeze(self, states=states, rewards=rewards, n_states=n_states)
+        check_fields(self, n_states=side(letter="S"), states=_walks, rewards=array(..., "n"))
+        expected = self.states[..., 1:].shape
+        if self.rewards.shape != expected:
+            raise ValueError(f"rewards must have shape {expected} to fit states; got shape {self.rewards.shape}")
 
     @property
     def n_transitions(self):
@@ -240,13 +240,7 @@ def _check_index(index, shape):
         _checks.integer("index", place, low=-length, high=length - 1)
 
 
-def _check_generators(rngs, shape):
-    """Refuse what is not one generator for each entry of the first dimension."""
-    if len(rngs) == 0 or len(rngs) != (shape[0] if shape else 0):
-        raise ValueError(f"rng must hold one generator for each of the first dimension of {shape}; got {len(rngs)}")
-
-
-def each(rng, draw_arrays):
+def _for_each(rng, draw_arrays):
     """The arrays that a generator draws, or those of several generators stacked: each draws what it would alone."""
     if not isinstance(rng, (list, tuple)):
         return draw_arrays(_checks.numpy_generator(rng))
@@ -299,7 +293,7 @@ def draw(count, n_states, dim, rng, family="boyan", features="gaussian", feature
         reward = generator.uniform(-1, 1, (count, n_states))
         return transition, reward, FEATURES[features](count, n_states, dim, generator)
 
-    transition, reward, X = each(rng, one)
+    transition, reward, X = _for_each(rng, one)
     return Tasks(transition, reward, feature_scale * X)
 
 

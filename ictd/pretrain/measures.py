@@ -62,9 +62,9 @@ class HeldOut:
         """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
         config = self.config
         arguments = (config.gamma, config.n_layers, matrix_form(config.form))
-        M = kernel(block.unsqueeze(-3), self.features, self.log_mu, finite=False)
+        M = kernel.trusted(block.unsqueeze(-3), self.features, self.log_mu)
         diagonal = M.diagonal(dim1=-2, dim2=-1)
-        values = state_values(parameters, self.inputs, *arguments, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, *arguments).double().numpy()
         updates = neu.updates(parameters, self.windows, config.neu_batches, *arguments)
         estimate = neu.squared_norm(updates.double())
         return {
@@ -80,7 +80,7 @@ class HeldOut:
         config = self.config
         constructed = SoftmaxICTD.constructed(config.dim, config.n_layers, config.gamma, dtype=number_type(config))
         parameters = {name: value.detach() for name, value in constructed.named_parameters()}
-        values = state_values(parameters, self.inputs, config.gamma, config.n_layers, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, config.gamma, config.n_layers).double().numpy()
         return {
             "value_error_constant": float(self.error(self.contexts.constant_value(config.gamma)[:, None])),
             "value_error_certainty_equivalence": float(self.error(self.contexts.certainty_equivalence(config.gamma))),
