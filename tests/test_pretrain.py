@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -134,6 +135,26 @@ def test_every_field_is_tested():
     assert Config(**json.loads(json.dumps(dataclasses.asdict(config)))) == config
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.gamma = 0.1
+
+
+def test_a_setting_is_described_where_it_is_declared():
+    """Its line of help is in the docstring; its option is its own; its default passes its check."""
+    text = " ".join(Config.__doc__.split())
+    for field in dataclasses.fields(Config):
+        help, check = field.metadata["help"], field.metadata["check"]
+        assert re.search(rf"\b{field.name} : [^:]+ {re.escape(help[0].upper() + help[1:])}", text), field.name
+        assert check(field.name, field.default) == field.default
+        assert not field.metadata["choices"] or field.default in field.metadata["choices"]
+    options = [field.metadata["option"] for field in dataclasses.fields(Config)]
+    assert len(set(options)) == len(options)
+    assert 'objective : {"td", "td_query", "neu", "neu_one_batch", "mc"}' in Config.__doc__
+    for line in (
+        "gamma : float in [0, 1)",
+        "clip : float in (0, 1e+30]",
+        "n_states : int, at least 3",
+        "shared : bool",
+    ):
+        assert line in Config.__doc__.splitlines()
 
 
 @given(st.integers(1, 300), st.integers(1, 60))
@@ -935,6 +956,7 @@ def test_the_pattern_emerges():
     assert (history.value_error[-1] < result.value_error_constant / 2).all()
     assert result.value_error_certainty_equivalence < result.value_error_constructed < result.value_error_constant
     assert (np.sign(history.value_weights[-1]) == [1, 1, -1]).all()
+
 
 # ----------------------------------------------------------------------------------------- value errors
 
