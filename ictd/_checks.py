@@ -241,6 +241,12 @@ def stochastic(name, value, n_rows=None, n_columns=None):
     return _normalised(matrix)
 
 
+def rows_of_probabilities(name, rows):
+    """Refuse an array (..., S) of floats whose rows are no distributions, for batches of them."""
+    if (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1).max() > SUM_TOLERANCE:
+        raise ValueError(f"{name} must have non-negative rows that sum to 1; got some that do not")
+
+
 def _normalised(rows):
     """Rows divided by their sums; rows that sum to 1 up to the rounding of a sum stay bit for bit as they are."""
     sums = rows.sum(axis=-1, keepdims=True)

@@ -182,7 +182,6 @@ def run(options, fail):
 
 def _print(options, file, data, result):
     from ictd._console import say
-
     from ictd.evaluate.cautions import count
 
     features = "one-hot features" if data.features is None else count(data.features.shape[1], "feature", "features")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ictd import _checks, features, mrp, td
+from ictd import _checks, empirical, features, mrp
 from ictd._settings import numpy_defaults
 
 
@@ -60,7 +60,7 @@ class Instance(_checks.ReadOnly):
     @property
     def model(self):
         """Empirical model of the trajectory."""
-        return td.empirical_model(self.trajectory, len(self.X))
+        return empirical.empirical_model(self.trajectory, len(self.X))
 
     def closed(self):
         """The instance with one more transition, back to S_0: every state of the trajectory was a source."""

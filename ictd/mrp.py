@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ictd import _checks, _gymnasium
+from ictd import _checks
 from ictd._settings import numpy_defaults
 
 
@@ -154,8 +154,8 @@ class MRP(_checks.ReadOnly):
         if start_state is not None:
             start_state = _checks.integer("start_state", start_state, low=0, high=self.n_states - 1)
         uniforms = rng.random(n_transitions + 1).tolist()
-        rows = _cumulative(self.transition)
-        state = bisect_right(_cumulative(self.start[None])[0], uniforms[0]) if start_state is None else start_state
+        rows = cumulative(self.transition).tolist()
+        state = bisect_right(cumulative(self.start).tolist(), uniforms[0]) if start_state is None else start_state
         states = [state]
         for u in uniforms[1:]:
             state = bisect_right(rows[state], u)
@@ -192,12 +192,11 @@ def eliminate(transition):
     return mu
 
 
-def _cumulative(rows):
-    """Cumulative probabilities as lists, exactly 1 from the last possible state on, whatever the rounding."""
-    sums = np.cumsum(rows, axis=1)
-    for cumulative, row in zip(sums, rows):
-        cumulative[np.flatnonzero(row)[-1] :] = 1.0
-    return sums.tolist()
+def cumulative(probabilities):
+    """Cumulative sums along the last axis, exactly 1 from the last possible entry on, whatever the rounding."""
+    n = probabilities.shape[-1]
+    last = n - 1 - np.argmax(probabilities[..., ::-1] > 0, axis=-1)
+    return np.where(np.arange(n) < last[..., None], np.cumsum(probabilities, axis=-1), 1.0)
 
 
 def _recurrent_classes(transition):
@@ -215,6 +214,60 @@ def _recurrent_classes(transition):
         if not any(state in known for known in classes):
             classes.append(np.flatnonzero(reach[state]))
     return classes
+
+
+@numpy_defaults()
+def sample_paths(transition, first, uniforms):
+    """Paths of many chains at once by inversion: step k moves where ``uniforms[..., k]`` points.
+
+    Parameters
+    ----------
+    transition : array_like, shape (..., S, S)
+        Rows sum to 1. Leading dimensions broadcast with those of ``first``.
+    first : array_like of int, shape (...)
+        First states.
+    uniforms : array_like, shape (..., n)
+        Numbers in [0, 1).
+
+    Returns
+    -------
+    ndarray of int, shape (..., n+1)
+        Moves of probability 0 are never taken, whatever the uniforms.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, rows that are no distribution, states or uniforms out of range, NaN.
+    """
+    transition = _checks.array("transition", transition, (..., "S", "S"))
+    first = _checks.indices("first", first, "an array of integer state indices")
+    uniforms = _checks.array("uniforms", uniforms, (..., "n"))
+    n_states, lead = transition.shape[-1], transition.shape[:-2]
+    fits = len(lead) <= first.ndim and all(m in (1, k) for m, k in zip(lead[::-1], first.shape[::-1]))
+    if transition.shape[-2] != n_states or not fits:
+        raise ValueError(
+            f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of first, "
+            f"{first.shape}; got shape {transition.shape}"
+        )
+    _checks.rows_of_probabilities("transition", transition)
+    if uniforms.shape[:-1] != first.shape:
+        raise ValueError(f"uniforms must have shape {(*first.shape, 'n')} to fit first; got shape {uniforms.shape}")
+    if first.min() < 0 or first.max() >= n_states:
+        raise ValueError(f"first must hold states from 0 to {n_states - 1}; got {first.min()} to {first.max()}")
+    if uniforms.min() < 0 or uniforms.max() >= 1:
+        raise ValueError(f"uniforms must be in [0, 1); got {uniforms.min()} to {uniforms.max()}")
+    # The next state is the number of bounds that u has reached. One column for each chain and state: sums over the
+    # first axis are fast.
+    bounds = cumulative(transition)
+    bounds = np.ascontiguousarray(bounds.reshape(-1, n_states).T)
+    chain = np.arange(bounds.shape[1] // n_states).reshape(lead)
+    column = n_states * np.broadcast_to(chain, first.shape).ravel()
+    steps = uniforms.reshape(first.size, -1).T
+    states = np.empty((len(steps) + 1, first.size), dtype=np.int64)
+    states[0] = first.ravel()
+    for k, u in enumerate(steps):
+        states[k + 1] = (u >= bounds.take(column + states[k], axis=1)).sum(axis=0)
+    return np.ascontiguousarray(states.T).reshape(*first.shape, -1)
 
 
 @numpy_defaults()
@@ -256,100 +309,3 @@ def boyan_transitions(count, n_states, rng):
     restart = rng.uniform(0.01, 0.99, (count, n_states))
     transition[:, n_states - 1] = restart / restart.sum(axis=1, keepdims=True)
     return transition
-
-
-@numpy_defaults()
-def from_gymnasium(env, policy, gamma):
-    """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
-
-    The reward of a state is its expected reward under policy and dynamics. A terminal state, any state
-    that is entered by a terminating transition, pays 0 and restarts from the environment's start
-    distribution, so that one trajectory can hold many episodes.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        With the model ``env.unwrapped.P[state][action] = [(probability, next_state, reward, terminated), ...]``
-        and ``env.unwrapped.initial_state_distrib``, as FrozenLake, CliffWalking and Taxi have them.
-        States are 0..S-1 and have the same actions 0..A-1. Outcomes of probability 0 and time limits of
-        wrappers are ignored. Wrappers that step or reset in a way of their own are refused, since the table does
-        not show what they change, and so is Taxi with a fickle passenger, of which its table does not know.
-    policy : array_like, shape (S, A) or (S,)
-        Action probabilities per state, or one action per state.
-    gamma : float
-        Discount in [0, 1).
-
-    Returns
-    -------
-    MRP
-
-    Raises
-    ------
-    ValueError, TypeError
-        An environment without such a model, or in which a state may or may not end an episode, depending on how
-        it is entered; a policy that does not fit it.
-    """
-    gamma = _checks.discount(gamma)
-    model, start = _gymnasium.tabular_model(env)
-    n_states = len(model)
-    policy = _gymnasium.action_probabilities(policy, n_states, len(model[0]))
-    _gymnasium.check_ends(model, start, policy)
-    transition = np.zeros((n_states, n_states))
-    reward = np.zeros(n_states)
-    terminal = np.zeros(n_states, dtype=bool)
-    for state, actions in enumerate(model):
-        for action, outcomes in enumerate(actions):
-            for probability, next_state, outcome_reward, terminated in outcomes:
-                weight = policy[state, action] * probability
-                transition[state, next_state] += weight
-                reward[state] += weight * outcome_reward
-                terminal[next_state] |= terminated
-    transition[terminal] = start
-    reward[terminal] = 0
-    return MRP(transition, reward, gamma, start)
-
-
-@numpy_defaults()
-def rollout_gymnasium(env, policy, n_transitions, rng):
-    """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
-
-    The rewards are those that the environment pays. After a terminal state the next transition restarts
-    the environment and pays 0, as in `from_gymnasium`.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        Tabular, as for `from_gymnasium`, and with no other outcomes than those in its table. Episodes cut off by
-        a time limit are refused, since they are not Markov: make the environment with ``max_episode_steps=-1``.
-    policy : array_like, shape (S, A) or (S,)
-        Action probabilities per state, or one action per state.
-    n_transitions : int
-        Number n of transitions, at least 1.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Trajectory
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for `from_gymnasium`; an environment that is cut off, or does something that its table does not hold.
-    """
-    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
-    rng = _checks.numpy_generator(rng)
-    model, start = _gymnasium.tabular_model(env)
-    policy = _gymnasium.action_probabilities(policy, len(model), len(model[0]))
-    _gymnasium.check_ends(model, start, policy)
-    actions = _cumulative(policy)
-    state = _gymnasium.reset(env, start, seed=int(rng.integers(2**31)))
-    states, rewards, ended = [state], [], False
-    while len(rewards) < n_transitions:
-        if ended:
-            state, reward, ended = _gymnasium.reset(env, start), 0.0, False
-        else:
-            action = bisect_right(actions[state], rng.random())
-            state, reward, ended = _gymnasium.step(env, model, state, action)
-        states.append(state)
-        rewards.append(reward)
-    return Trajectory(np.array(states, dtype=np.int64), rewards)

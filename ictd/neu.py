@@ -11,20 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ictd import _checks, tasks
+from ictd import _checks
 from ictd._settings import PRINTING, torch_defaults
-from ictd._tensors import check_dense, check_dtype
-from ictd.state_form import (
-    Inputs,
-    check_fits,
-    check_parameters,
-    inputs,
-    is_masked,
-    leading_shape,
-    matrix_form,
-    readout,
-    state_values,
-)
+from ictd._tensors import check_dense
+from ictd.inputs import Inputs, Windows, check_fits
+from ictd.state_form import check_parameters, is_masked, leading_shape, matrix_form, readout, state_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +41,6 @@ class Estimate(_checks.ReadOnly):
             with np.printoptions(**PRINTING):
                 return f"Estimate(value={self.value}, standard_error={self.standard_error})"
         return f"Estimate({self.value:.3g} ± {self.standard_error:.1g})"
-
-
-# ------------------------------------------------------------------------------------------ objectives
 
 
 def td_loss(parameters, batch, gamma, n_layers, form="tsm"):
@@ -212,130 +200,6 @@ def biased_neu_loss(parameters, windows, gamma, n_layers, form="tsm"):
     return expected_update(parameters, windows, gamma, n_layers, form, True).square().sum(dim=-1)
 
 
-# ------------------------------------------------------------------------------------------- windows
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Prompts at S and at its successor S', with the reward between them.
-
-    Attributes
-    ----------
-    here, there : Inputs
-        Contexts of n transitions that end in S, and the same slid by one transition, so that they end in S'.
-    reward : Tensor, shape (..., T)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Parts of different shapes or types, NaN.
-    """
-
-    here: Inputs
-    there: Inputs
-    reward: torch.Tensor
-
-    def __post_init__(self):
-        for name in ("here", "there"):
-            _checks.instance(name, getattr(self, name), Inputs)
-            if getattr(self, name).states is None:
-                raise ValueError(f"{name} must hold contexts of finite length; got those of limit_inputs")
-        check_fits("there.features", self.there.features, self.here.features, self.here.features.shape)
-        check_fits("reward", self.reward, self.here.features, self.here.states.shape[:-1])
-
-    def __getitem__(self, index):
-        """Some of the windows; the index selects along leading dimensions."""
-        return Windows(self.here[index], self.there[index], _checks.leading(tuple(self.reward.shape), index)(self.reward))
-
-
-def windows(batch, contexts, dtype=torch.float64):
-    """Cut contexts of n + 1 transitions into the two prompts of a TD error at the query.
-
-    Parameters
-    ----------
-    batch : tasks.Tasks
-    contexts : tasks.Contexts
-        With n + 1 >= 2 transitions.
-    dtype : torch.dtype
-
-    Returns
-    -------
-    Windows
-    """
-    _checks.instance("contexts", contexts, tasks.Contexts)
-    check_dtype(dtype)
-    n = contexts.n_transitions - 1
-    if n < 1:
-        raise ValueError(f"contexts must have at least 2 transitions; got {contexts.n_transitions}")
-    here = inputs(batch, contexts.window(0, n), dtype)
-    there = inputs(batch, contexts.window(1, n), dtype)
-    return Windows(here, there, there.rewards[..., -1])
-
-
-def draw_windows(
-    n_batches, batch_size, n_transitions, n_states, dim, rng, dtype=torch.float64, reward_noise=0.0, **options
-):
-    """Independent batches of random tasks with contexts of n + 1 transitions, as `Windows`.
-
-    Parameters
-    ----------
-    n_batches, batch_size : int
-        Batches B and tasks T of each.
-    n_transitions : int
-        Transitions n of each prompt.
-    n_states, dim : int
-    rng : numpy.random.Generator
-    dtype : torch.dtype
-    reward_noise : float
-        As in `tasks.Tasks.sample`.
-    options
-        Further arguments of `tasks.draw`: ``family``, ``features``, ``feature_scale``.
-
-    Returns
-    -------
-    Windows
-        Leading dimensions (B, T).
-    """
-    n_batches = _checks.integer("n_batches", n_batches, low=1)
-    batch_size = _checks.integer("batch_size", batch_size, low=1)
-    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
-    batch = tasks.draw(n_batches * batch_size, n_states, dim, rng, **options)
-    contexts = batch.sample(n_transitions + 1, rng, reward_noise)
-    shape = (n_batches, batch_size)
-    return windows(batch.reshape(shape), contexts.reshape(shape), dtype)
-
-
-# ------------------------------------------------------------------------- contexts of infinite length
-
-
-@torch_defaults()
-def limit_inputs(batch, dtype=torch.float64):
-    """What contexts hold as n goes to infinity: the stationary distribution in place of counts, and P and r.
-
-    Parameters
-    ----------
-    batch : tasks.Tasks
-        With one leading dimension at least.
-    dtype : torch.dtype
-
-    Returns
-    -------
-    Inputs
-        Without ``states`` and ``rewards``, which are None: for `state_form.state_values` and `limit_update`.
-
-    Raises
-    ------
-    ValueError
-        If a process is not irreducible.
-    """
-    check_dtype(dtype)
-    _checks.instance("batch", batch, tasks.Tasks)
-    if not batch.shape:
-        raise ValueError("batch must have at least one leading dimension; got a single task, see tasks.single")
-    arrays = batch.features, np.log(batch.stationary()), batch.transition, batch.reward
-    return Inputs(*(torch.tensor(array, dtype=dtype) for array in arrays), None, None)
-
-
 def limit_update(parameters, inputs, gamma, n_layers, differentiable=False):
     """What `expected_update` tends to as n goes to infinity: S has the stationary distribution, S' given S is P(S, .).
 
@@ -376,9 +240,6 @@ def limit_update(parameters, inputs, gamma, n_layers, differentiable=False):
         return _mean_update(parameters, values, errors, values.shape[:-2], differentiable)
 
     return _with_gradients(update, parameters, differentiable)
-
-
-# ---------------------------------------------------------------------------------------- diagnostics
 
 
 @torch_defaults()

@@ -17,175 +17,15 @@ Parameters are dicts of tensors with leading dimensions (..., sets), sets = 1 fo
 Read-outs follow the caller's grad mode. Leading dimensions of parameters and inputs broadcast; all else must fit.
 """
 
-from dataclasses import dataclass, fields
-
-import numpy as np
 import torch
 
-from ictd import _checks, prompt, tasks
+from ictd import _checks, prompt
 from ictd._construction import FORMS
-from ictd._settings import torch_defaults
-from ictd._tensors import FLOATING, check_dense, check_dtype, check_finite, check_result, nan_where_infinite
+from ictd._tensors import check_dense, check_finite, check_result, nan_where_infinite
 from ictd.attention import block_matrix, row_matrix
 from ictd.dual_head import dual_head_step
+from ictd.inputs import Inputs, check_finite_contexts, check_fits, check_inner_products, check_log_counts
 from ictd.temporal_shift import tsm_step
-
-
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """Contexts as tensors, all with the same leading dimensions (..., T), and of one floating type.
-
-    Attributes
-    ----------
-    features : Tensor, shape (..., T, S, d)
-        Their inner products must be finite in their type.
-    log_counts : Tensor, shape (..., T, S)
-        Logarithm of the visit counts; -inf for states that were never a source.
-    transition : Tensor, shape (..., T, S, S)
-        Relative frequencies; rows sum to at most 1, those of states that were never a source to 0.
-    mean_reward : Tensor, shape (..., T, S)
-    states : Tensor of int64, shape (..., T, n+1), or None for contexts of infinite length
-    rewards : Tensor, shape (..., T, n), or None
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes or types that do not fit, NaN, numbers that are too large for their type.
-    """
-
-    features: torch.Tensor
-    log_counts: torch.Tensor
-    transition: torch.Tensor
-    mean_reward: torch.Tensor
-    states: torch.Tensor | None
-    rewards: torch.Tensor | None
-
-    def __post_init__(self):
-        check_inner_products("features", self.features)
-        if self.features.ndim < 3:
-            raise ValueError(f"features must have shape (..., T, S, d); got shape {tuple(self.features.shape)}")
-        *lead, S, _ = self.features.shape
-        check_fits("log_counts", self.log_counts, self.features, (*lead, S), finite=False)
-        check_fits("transition", self.transition, self.features, (*lead, S, S))
-        check_fits("mean_reward", self.mean_reward, self.features, (*lead, S))
-        _check_log_counts(self.log_counts)
-        sums = self.transition.sum(dim=-1)
-        rounding = 1e-6 + S * torch.finfo(sums.dtype).eps
-        never = self.log_counts == -torch.inf
-        if (self.transition < 0).any() or (sums > 1 + rounding).any() or (sums[never] != 0).any():
-            raise ValueError(
-                "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; "
-                "got others"
-            )
-        if (self.states is None) != (self.rewards is None):
-            raise ValueError("states and rewards must be given together; one of them is None")
-        if self.states is not None:
-            _check_states(self.states, lead, S)
-            check_fits("rewards", self.rewards, self.features, (*lead, self.states.shape[-1] - 1))
-
-    def __getitem__(self, index):
-        """Some of the contexts; the index selects along leading dimensions, and leaves at least one."""
-        select = _checks.leading(tuple(self.features.shape[:-2]), index)
-        parts = (getattr(self, field.name) for field in fields(self))
-        return Inputs(*(None if part is None else select(part) for part in parts))
-
-    def prompts(self):
-        """Prompt matrices Z_0, shape (..., T, d+3, n+1)."""
-        check_finite_contexts(self)
-        row = prompt.rows(self.features.shape[-1])
-        states = self.states[..., None].expand(*self.states.shape, self.features.shape[-1])
-        x = torch.gather(self.features, -2, states).transpose(-1, -2)
-        zeros = x.new_zeros(*x.shape[:-2], row.value + 1 - row.reward, x.shape[-1])
-        zeros[..., 0, :-1] = self.rewards
-        return torch.cat([x, zeros], dim=-2)
-
-
-def check_fits(name, tensor, like, shape, finite=True):
-    """Return a tensor if it has the type and device of another, and a shape."""
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor; got {_checks.describe(tensor)}")
-    check_dense(name, tensor)
-    if tensor.dtype != like.dtype or tensor.device != like.device:
-        raise TypeError(f"{name} must be of {like.dtype} on {like.device}; got {tensor.dtype} on {tensor.device}")
-    if tuple(tensor.shape) != tuple(shape):
-        raise ValueError(f"{name} must have shape {tuple(shape)}; got shape {tuple(tensor.shape)}")
-    return check_finite(name, tensor) if finite else tensor
-
-
-def _check_log_counts(log_counts):
-    if not (log_counts < torch.inf).all() or (log_counts == -torch.inf).all(dim=-1).any():
-        raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
-
-
-def _check_states(states, lead, n_states):
-    if not isinstance(states, torch.Tensor) or states.dtype != torch.int64:
-        raise TypeError(f"states must be a torch.Tensor of int64; got {_checks.describe(states)}")
-    check_dense("states", states)
-    if list(states.shape[:-1]) != lead or states.shape[-1] < 2:
-        raise ValueError(f"states must have shape {(*lead, 'n+1')} with n >= 1; got shape {tuple(states.shape)}")
-    if states.min() < 0 or states.max() >= n_states:
-        raise ValueError(f"states must be from 0 to {n_states - 1}; got {int(states.min())} to {int(states.max())}")
-
-
-def check_inner_products(name, features):
-    """Refuse features (..., d) whose inner products overflow in their type."""
-    if not isinstance(features, torch.Tensor) or features.dtype not in FLOATING or features.ndim < 1:
-        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_checks.describe(features)}")
-    check_dense(name, features)
-    if features.numel() == 0:
-        raise ValueError(f"{name} must not be empty; got shape {tuple(features.shape)}")
-    check_finite(name, features)
-    check_result(name, features, features.detach().square().sum(dim=-1), "inner products overflow")
-
-
-def check_finite_contexts(inputs):
-    """Refuse what `neu.limit_inputs` gives where columns of contexts are needed."""
-    if inputs.states is None:
-        raise ValueError("inputs must hold contexts of finite length; got those of neu.limit_inputs")
-
-
-@torch_defaults()
-def inputs(batch, contexts, dtype=torch.float64):
-    """Contexts and the features of their tasks as tensors.
-
-    Parameters
-    ----------
-    batch : tasks.Tasks
-    contexts : tasks.Contexts
-        With the same leading dimensions, at least one.
-    dtype : torch.dtype
-
-    Returns
-    -------
-    Inputs
-
-    Raises
-    ------
-    ValueError, TypeError
-        Contexts that do not fit the tasks, numbers that are too large for the type.
-    """
-    check_dtype(dtype)
-    _checks.instance("batch", batch, tasks.Tasks)
-    _checks.instance("contexts", contexts, tasks.Contexts)
-    if contexts.states.shape[:-1] != batch.shape or contexts.n_states != batch.n_states:
-        raise ValueError(
-            f"contexts must have one context for each task, {batch.shape} with {batch.n_states} states; "
-            f"got {contexts.states.shape[:-1]} with {contexts.n_states} states"
-        )
-    counts, transition, reward = contexts.empirical()
-    log_counts = np.log(counts)
-
-    def tensor(values):
-        return torch.tensor(values, dtype=dtype)
-
-    return Inputs(
-        tensor(batch.features),
-        tensor(log_counts),
-        tensor(transition),
-        tensor(reward),
-        torch.tensor(contexts.states),
-        tensor(contexts.rewards),
-    )
 
 
 def kernel(score_matrix, features, log_counts, finite=True):
@@ -221,7 +61,7 @@ def kernel(score_matrix, features, log_counts, finite=True):
     _broadcast("score_matrix, features and log_counts", *leads)
     if finite:
         check_finite("score_matrix", score_matrix)
-        _check_log_counts(log_counts)
+        check_log_counts(log_counts)
     M = _kernel(score_matrix, features, log_counts)
     return check_result("features", features, M, "scores overflow") if finite else M
 

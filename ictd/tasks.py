@@ -12,6 +12,8 @@ import numpy as np
 from ictd import _checks, mrp
 from ictd import features as feature_maps
 from ictd._settings import numpy_defaults
+from ictd.empirical import frequencies, values_with_boundary
+from ictd.mrp import sample_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class Tasks(_checks.ReadOnly):
                 f"transition must have the leading dimensions of reward and features; "
                 f"got shapes {transition.shape}, {reward.shape} and {features.shape}"
             )
-        _check_stochastic(transition)
+        _checks.rows_of_probabilities("transition", transition)
         _checks.freeze(self, transition=transition, reward=reward, features=features)
 
     @property
@@ -184,8 +186,10 @@ class Contexts(_checks.ReadOnly):
         return Contexts(self.states[..., start : start + n + 1], self.rewards[..., start : start + n], self.n_states)
 
     def empirical(self):
-        """Visit counts, relative frequencies and mean rewards, see `empirical_models`."""
-        counts, transition, reward = _count(self)
+        """Visit counts, relative frequencies and mean rewards, see `empirical.frequencies`."""
+        counts, transition, reward = frequencies(
+            self.states[..., :-1], self.rewards, self.states[..., 1:], self.n_states
+        )
         if not np.isfinite(reward).all():
             raise ValueError("rewards must have a finite sum for each state; that of some state overflows")
         return counts, transition, reward
@@ -207,10 +211,7 @@ class Contexts(_checks.ReadOnly):
         """
         counts, transition, reward = self.empirical()
         constant = self.constant_value(gamma)[..., None]
-        # A never-source state becomes absorbing with the constant predictor as its value.
-        absorbing = np.eye(self.n_states) * (counts == 0)[..., None]
-        reward = np.where(counts == 0, (1 - gamma) * constant, reward)
-        return mrp.solve_bellman(transition + absorbing, reward, gamma)
+        return values_with_boundary(transition, reward, counts == 0, constant, gamma)
 
 
 def _new_shape(shape, old):
@@ -232,11 +233,6 @@ def _check_index(index, shape):
         _checks.integer("index", place, low=-side, high=side - 1)
 
 
-def _check_stochastic(transition):
-    if (transition < 0).any() or np.abs(transition.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
-        raise ValueError("transition must have non-negative rows that sum to 1; got some that do not")
-
-
 def _generators(rngs, shape):
     """One generator for each entry of the first dimension."""
     if not isinstance(rngs, (list, tuple)):
@@ -244,108 +240,6 @@ def _generators(rngs, shape):
     if len(rngs) == 0 or len(rngs) != (shape[0] if shape else 0):
         raise ValueError(f"rng must hold one generator for each of the first dimension of {shape}; got {len(rngs)}")
     return [_checks.numpy_generator(rng) for rng in rngs]
-
-
-# ------------------------------------------------------------------------------------------- sampling
-
-
-@numpy_defaults()
-def sample_paths(transition, first, uniforms):
-    """Paths of many chains at once by inversion: step k moves where ``uniforms[..., k]`` points.
-
-    Parameters
-    ----------
-    transition : array_like, shape (..., S, S)
-        Rows sum to 1. Leading dimensions broadcast with those of ``first``.
-    first : array_like of int, shape (...)
-        First states.
-    uniforms : array_like, shape (..., n)
-        Numbers in [0, 1).
-
-    Returns
-    -------
-    ndarray of int, shape (..., n+1)
-        Moves of probability 0 are never taken, whatever the uniforms.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that do not fit, rows that are no distribution, states or uniforms out of range, NaN.
-    """
-    transition = _checks.array("transition", transition, (..., "S", "S"))
-    first = _checks.indices("first", first, "an array of integer state indices")
-    uniforms = _checks.array("uniforms", uniforms, (..., "n"))
-    n_states, lead = transition.shape[-1], transition.shape[:-2]
-    fits = len(lead) <= first.ndim and all(m in (1, k) for m, k in zip(lead[::-1], first.shape[::-1]))
-    if transition.shape[-2] != n_states or not fits:
-        raise ValueError(
-            f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of first, "
-            f"{first.shape}; got shape {transition.shape}"
-        )
-    _check_stochastic(transition)
-    if uniforms.shape[:-1] != first.shape:
-        raise ValueError(f"uniforms must have shape {(*first.shape, 'n')} to fit first; got shape {uniforms.shape}")
-    if first.min() < 0 or first.max() >= n_states:
-        raise ValueError(f"first must hold states from 0 to {n_states - 1}; got {first.min()} to {first.max()}")
-    if uniforms.min() < 0 or uniforms.max() >= 1:
-        raise ValueError(f"uniforms must be in [0, 1); got {uniforms.min()} to {uniforms.max()}")
-    # The next state is the number of bounds that u has reached. Bounds are 1 from the last possible state on,
-    # whatever the rounding. One column for each chain and state: sums over the first axis are fast.
-    last = n_states - 1 - np.argmax(transition[..., ::-1] > 0, axis=-1)
-    bounds = np.where(np.arange(n_states) < last[..., None], np.cumsum(transition, axis=-1), 1.0)
-    bounds = np.ascontiguousarray(bounds.reshape(-1, n_states).T)
-    chain = np.arange(bounds.shape[1] // n_states).reshape(lead)
-    column = n_states * np.broadcast_to(chain, first.shape).ravel()
-    steps = uniforms.reshape(first.size, -1).T
-    states = np.empty((len(steps) + 1, first.size), dtype=np.int64)
-    states[0] = first.ravel()
-    for k, u in enumerate(steps):
-        states[k + 1] = (u >= bounds.take(column + states[k], axis=1)).sum(axis=0)
-    return np.ascontiguousarray(states.T).reshape(*first.shape, -1)
-
-
-@numpy_defaults()
-def empirical_models(states, rewards, n_states):
-    """Empirical models of many contexts at once; `td.empirical_model` treats one.
-
-    Parameters
-    ----------
-    states : array_like of int, shape (..., n+1)
-    rewards : array_like, shape (..., n)
-    n_states : int
-
-    Returns
-    -------
-    counts : ndarray, shape (..., S)
-        How often each state was a source.
-    transition : ndarray, shape (..., S, S)
-        Relative frequencies; rows of states that were never a source are 0.
-    reward : ndarray, shape (..., S)
-        Mean reward for leaving a state; 0 for states that were never a source.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for `Contexts`.
-    """
-    return _count(Contexts(states, rewards, n_states))
-
-
-@numpy_defaults()
-def _count(contexts):
-    states, rewards, n_states = contexts.states, contexts.rewards, contexts.n_states
-    shape = states.shape[:-1]
-    m = int(np.prod(shape))
-    source = states[..., :-1].reshape(m, -1) + n_states * np.arange(m)[:, None]
-    pair = source * n_states + states[..., 1:].reshape(m, -1)
-    pairs = np.bincount(pair.ravel(), minlength=m * n_states**2).reshape(*shape, n_states, n_states)
-    sums = np.bincount(source.ravel(), rewards.ravel(), minlength=m * n_states).reshape(*shape, n_states)
-    counts = pairs.sum(axis=-1).astype(np.float64)
-    divisor = np.maximum(counts, 1)
-    return counts, pairs / divisor[..., None], sums / divisor
-
-
-# ------------------------------------------------------------------------------------------- families
 
 
 def _ring(count, n, rng):

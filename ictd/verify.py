@@ -10,7 +10,7 @@ from typing import Callable
 
 import numpy as np
 
-from ictd import _checks, convergence, features, mrp, prompt, reference, td
+from ictd import _checks, convergence, empirical, features, kernels, mrp, prompt, reference, td
 from ictd._settings import numpy_defaults, torch_defaults
 from ictd.claims import random_instance, relative_error
 
@@ -22,7 +22,7 @@ TOLERANCE = 1e-10
 
 def _position(case, score=None, **kwargs):
     return td.weighted_softmax_td(
-        case.x, case.rewards, case.gamma, case.n_layers, case.step_size, score or td.bilinear_score(case.A), **kwargs
+        case.x, case.rewards, case.gamma, case.n_layers, case.step_size, score or kernels.bilinear_score(case.A), **kwargs
     )
 
 
@@ -42,7 +42,7 @@ def loops_are_the_position_form(case):
 def position_form_is_the_state_form(case):
     initial = case.rng.standard_normal(len(case.X))
     states = td.weighted_softmax_td_states(
-        case.trajectory, case.X, case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A), initial
+        case.trajectory, case.X, case.gamma, case.n_layers, case.step_size, kernels.bilinear_score(case.A), initial
     )
     positions = case.trajectory.states
     return relative_error(states[:, positions], _position(case, initial=initial[positions]))
@@ -53,13 +53,13 @@ def names_of_states_do_not_matter(case):
     renamed = mrp.Trajectory(order[case.trajectory.states], case.rewards)
     X = np.empty_like(case.X)
     X[order] = case.X
-    arguments = (case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A))
+    arguments = (case.gamma, case.n_layers, case.step_size, kernels.bilinear_score(case.A))
     values = td.weighted_softmax_td_states(case.trajectory, case.X, *arguments)
     return relative_error(td.weighted_softmax_td_states(renamed, X, *arguments)[:, order], values)
 
 
 def constant_added_to_scores_changes_nothing(case):
-    score = td.bilinear_score(case.A)
+    score = kernels.bilinear_score(case.A)
     constants = case.rng.uniform(-100, 100, (len(case.x), 1))
     return relative_error(_position(case, lambda q, s: score(q, s) + constants), _position(case, score))
 
@@ -67,13 +67,13 @@ def constant_added_to_scores_changes_nothing(case):
 def scale_multiplies_the_scores(case):
     scale = case.rng.uniform(0.1, 3)
     scaled = td.weighted_softmax_td(np.sqrt(scale) * case.x, case.rewards, case.gamma, case.n_layers, case.step_size)
-    return relative_error(_position(case, td.inner_product_score(scale)), scaled)
+    return relative_error(_position(case, kernels.inner_product_score(scale)), scaled)
 
 
 def large_scores_are_harmless(case):
     """Scores of size 10,000: kernel rows against weights in exact order, from differences of scores."""
     scores = 1e4 * case.rng.standard_normal((len(case.x), len(case.x)))
-    kernel = td.softmax_kernel(case.x, case.x[:-1], lambda queries, sources: scores[:, : len(sources)])
+    kernel = kernels.softmax_kernel(case.x, case.x[:-1], lambda queries, sources: scores[:, : len(sources)])
     scores = scores[:, :-1]
     with np.errstate(over="ignore"):
         expected = 1 / np.exp(scores[:, None, :] - scores[:, :, None]).sum(axis=-1)
@@ -90,17 +90,17 @@ def tabular_score_is_tabular_td(case):
         for s in set(states[:-1].tolist()):
             values[t + 1, s] += case.step_size * td_errors[states[:-1] == s].mean()
     fast = td.weighted_softmax_td_states(
-        case.trajectory, X, case.gamma, case.n_layers, case.step_size, td.tabular_score()
+        case.trajectory, X, case.gamma, case.n_layers, case.step_size, kernels.tabular_score()
     )
     return relative_error(fast, values)
 
 
 def certainty_equivalence_is_fixed(case):
     trajectory = case.closed().trajectory
-    fixed = td.certainty_equivalence(td.empirical_model(trajectory, len(case.X)), case.gamma)
+    fixed = empirical.certainty_equivalence(empirical.empirical_model(trajectory, len(case.X)), case.gamma)
     start = np.nan_to_num(fixed)  # states that do not occur have no value and start anywhere
     step = td.weighted_softmax_td_states(
-        trajectory, case.X, case.gamma, 1, case.step_size, td.bilinear_score(case.A), start
+        trajectory, case.X, case.gamma, 1, case.step_size, kernels.bilinear_score(case.A), start
     )
     seen = ~np.isnan(fixed)
     return relative_error(step[1, seen], fixed[seen])
@@ -109,21 +109,21 @@ def certainty_equivalence_is_fixed(case):
 def _restricted(case):
     """Closed trajectory, its states, and kernel and relative frequencies on them."""
     trajectory = case.closed().trajectory
-    model = td.empirical_model(trajectory, len(case.X))
+    model = empirical.empirical_model(trajectory, len(case.X))
     seen = np.ix_(model.visited, model.visited)
-    kernel = convergence.empirical_kernel(trajectory, case.X, case.A)
+    kernel = kernels.empirical_kernel(trajectory, case.X, case.A)
     return trajectory, model, kernel[seen], model.transition[seen]
 
 
 def iteration_matrix_carries_the_error(case):
     trajectory, model, kernel, transition = _restricted(case)
-    fixed = td.certainty_equivalence(model, case.gamma)[model.visited]
+    fixed = empirical.certainty_equivalence(model, case.gamma)[model.visited]
     J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
     errors = [-fixed]
     for _ in range(case.n_layers):
         errors.append(J @ errors[-1])
     values = td.weighted_softmax_td_states(
-        trajectory, case.X, case.gamma, case.n_layers, case.step_size, td.bilinear_score(case.A)
+        trajectory, case.X, case.gamma, case.n_layers, case.step_size, kernels.bilinear_score(case.A)
     )
     return relative_error(fixed + errors, values[:, model.visited])
 
@@ -194,7 +194,7 @@ def normaliser_reverses_the_kernel(case):
     counts, _, X = _distinct(case, 1.0)
     gram = np.exp(X @ X.T)
     weights = counts * (gram @ counts)
-    kernel = td.softmax_kernel(X, X, counts=counts)
+    kernel = kernels.softmax_kernel(X, X, counts=counts)
     return relative_error(convergence.reversing_distribution(kernel), weights / weights.sum())
 
 
@@ -202,7 +202,7 @@ def small_reweighted_norm_means_convergence(case):
     """Features shrink until the condition holds: it does at last, since the trajectory is closed."""
     for scale in 0.5 ** np.arange(12):
         counts, transition, X = _distinct(case, scale)
-        kernel = td.softmax_kernel(X, X, counts=counts)
+        kernel = kernels.softmax_kernel(X, X, counts=counts)
         if convergence.reweighted_norm(kernel, transition, case.gamma) < 1:
             J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
             return max(0.0, convergence.spectral_radius(J) - 1)
@@ -211,7 +211,7 @@ def small_reweighted_norm_means_convergence(case):
 
 def balanced_attention_converges(case):
     counts, transition, X = _distinct(case, 2.0)
-    kernel = convergence.balanced_kernel(counts, X)
+    kernel = kernels.balanced_kernel(counts, X)
     norm = convergence.reweighted_norm(kernel, transition, case.gamma)
     ratio = convergence.reweighting_ratio(kernel, transition, case.gamma)
     J = convergence.iteration_matrix(kernel, transition, case.gamma, case.step_size)
@@ -222,7 +222,7 @@ def balanced_attention_converges(case):
 def deep_limit_is_certainty_equivalence(case):
     """Nearly tabular, so that the radius is gamma; 3,000 layers leave 1e-13 of the initial error at gamma = .99."""
     trajectory = case.closed().trajectory
-    fixed = td.certainty_equivalence(td.empirical_model(trajectory, len(case.X)), case.gamma)
+    fixed = empirical.certainty_equivalence(empirical.empirical_model(trajectory, len(case.X)), case.gamma)
     seen = ~np.isnan(fixed)
     X = features.one_hot(len(case.X), 6.0)
     values = td.weighted_softmax_td_states(trajectory, X, case.gamma, 3000)
@@ -234,8 +234,8 @@ def never_left_state_generalises(case):
     n_states = len(case.X) + 1
     trajectory = mrp.Trajectory(np.append(case.trajectory.states, n_states - 1), np.append(case.rewards, 1.0))
     X = features.one_hot(n_states, 2.0) + 0.3 * case.rng.standard_normal((n_states, n_states))
-    model = td.empirical_model(trajectory, n_states)
-    kernel = td.state_kernel(model, X)[:, model.visited]
+    model = empirical.empirical_model(trajectory, n_states)
+    kernel = kernels.state_kernel(model, X)[:, model.visited]
     w = np.linalg.solve(kernel[model.visited].T, kernel[-1])
     initial = case.rng.standard_normal(n_states)
     values = td.weighted_softmax_td_states(trajectory, X, case.gamma, case.n_layers, case.step_size, initial=initial)
@@ -276,7 +276,7 @@ def _constructed(case, general):
 
 def _layers_error(case, layer_class, general):
     values = _layer_values(case, layer_class, *_constructed(case, general))[:, -1]
-    return relative_error(values, _position(case, None if general else td.inner_product_score()))
+    return relative_error(values, _position(case, None if general else kernels.inner_product_score()))
 
 
 def dual_head_is_weighted_td(case):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close, contexts, masked_softmax, random_arrays, seeds, tensors
 
-from ictd import td
+from ictd import kernels
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer
 from ictd.model import FullICTD, SoftmaxICTD
@@ -66,13 +66,13 @@ def test_source_order_does_not_matter(shape, seed):
 
 @given(shapes, seeds)
 def test_scores_put_the_source_on_the_left(shape, seed):
-    """Source i, query j: Z_i^T A Z_j, as td.bilinear_score has it; the transposed A differs."""
+    """Source i, query j: Z_i^T A Z_j, as kernels.bilinear_score has it; the transposed A differs."""
     d, n = shape
     Z, _, A = random_arrays(seed, d, n)
     A[d:], A[:, d:] = 0, 0
     x = Z[:d].T
     weights = attention_weights(*tensors(Z, A)).numpy()
-    assert_close(weights.T, td.softmax_kernel(x, x[:-1], td.bilinear_score(A[:d, :d])))
+    assert_close(weights.T, kernels.softmax_kernel(x, x[:-1], kernels.bilinear_score(A[:d, :d])))
     if d > 1 and n > 1:
         assert np.abs(weights - attention_weights(*tensors(Z, A.T.copy())).numpy()).max() > 1e-6
 
@@ -93,7 +93,7 @@ def test_constructed_weights_are_the_td_kernel(c):
     """A = diag(I_d, 0, 0, 0): attention weights are the kernel K(k | j) of weighted softmax TD."""
     _, A = constructed_parameters(c.X.shape[1])
     Z = torch.from_numpy(build_prompt(c.x, c.rewards, c.initial[c.states], c.gamma))
-    assert_close(attention_weights(Z, A).T, td.softmax_kernel(c.x, c.x[:-1]))
+    assert_close(attention_weights(Z, A).T, kernels.softmax_kernel(c.x, c.x[:-1]))
 
 
 @given(contexts(), st.sampled_from([1.0, 0.3]))
@@ -103,7 +103,7 @@ def test_constructed_head_adds_the_weighted_td_errors(c, alpha):
     v = c.initial[c.states]
     output = softmax_attention(torch.from_numpy(build_prompt(c.x, c.rewards, v, c.gamma)), V, A).numpy()
     delta = c.rewards + c.gamma * v[1:] - v[:-1]
-    assert_close(output[-1], alpha * td.softmax_kernel(c.x, c.x[:-1]) @ delta)
+    assert_close(output[-1], alpha * kernels.softmax_kernel(c.x, c.x[:-1]) @ delta)
     assert not output[:-1].any()
 
 

@@ -1,23 +1,25 @@
 """Kernels over states, iteration matrix and radius against hand calculations and known theory."""
 
+import copy
+
 import numpy as np
 import pytest
 
-from ictd import convergence, features, mrp, td
+from ictd import convergence, empirical, features, kernels, mrp, rates, td
 
 TWO_STATES = mrp.MRP([[0.5, 0.5], [1.0, 0.0]], [1.0, 0.0], 0.9)
 
 
 def test_population_kernel_by_hand():
     # mu = (2/3, 1/3); one-hot scores are 1 for the same state and 0 otherwise.
-    kernel = convergence.population_kernel(TWO_STATES, features.one_hot(2))
+    kernel = kernels.population_kernel(TWO_STATES, features.one_hot(2))
     e = np.e
     np.testing.assert_allclose(kernel, [[2 * e / (2 * e + 1), 1 / (2 * e + 1)], [2 / (2 + e), e / (2 + e)]], rtol=1e-14)
 
 
 def test_transient_states_get_no_attention_and_have_a_row():
     chain = mrp.MRP([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], np.zeros(3), 0.5)
-    kernel = convergence.population_kernel(chain, np.eye(3))
+    kernel = kernels.population_kernel(chain, np.eye(3))
     np.testing.assert_allclose(kernel[:, 0], 0)
     np.testing.assert_allclose(kernel.sum(axis=1), 1, rtol=1e-14)
 
@@ -26,11 +28,11 @@ def test_empirical_kernel_tends_to_the_population_kernel():
     rng = np.random.default_rng(0)
     chain = mrp.boyan_chain(5, 0.9, rng)
     X, A = features.gaussian(5, 3, rng, 0.5), rng.standard_normal((3, 3))
-    population = convergence.population_kernel(chain, X, A)
+    population = kernels.population_kernel(chain, X, A)
     # Frequencies of 1e5 transitions are within about 1 % of mu; shares cannot be off by more.
-    empirical = convergence.empirical_kernel(chain.sample(100_000, rng), X, A)
-    assert np.abs(empirical - population).max() < 0.01
-    assert np.abs(convergence.population_kernel(chain, X, A.T) - population).max() > 0.01
+    sampled = kernels.empirical_kernel(chain.sample(100_000, rng), X, A)
+    assert np.abs(sampled - population).max() < 0.01
+    assert np.abs(kernels.population_kernel(chain, X, A.T) - population).max() > 0.01
 
 
 def test_empirical_kernel_is_the_kernel_of_the_state_form():
@@ -42,7 +44,7 @@ def test_empirical_kernel_is_the_kernel_of_the_state_form():
         weights = {u: 2 * np.exp(X[u] @ A @ X[s]) for u in (0, 2)}
         for u, weight in weights.items():
             expected[s, u] = weight / sum(weights.values())
-    np.testing.assert_allclose(convergence.empirical_kernel(trajectory, X, A), expected, rtol=1e-14)
+    np.testing.assert_allclose(kernels.empirical_kernel(trajectory, X, A), expected, rtol=1e-14)
 
 
 def test_diagonality_and_margin_look_at_visited_states_only():
@@ -59,7 +61,7 @@ def test_a_positive_margin_bounds_the_norm():
     rng = np.random.default_rng(1)
     for _ in range(50):
         chain = mrp.boyan_chain(4, 0.5, rng)
-        M = convergence.population_kernel(chain, features.one_hot(4, 2.5))
+        M = kernels.population_kernel(chain, features.one_hot(4, 2.5))
         margin = convergence.contraction_margin(M, chain.gamma)
         norm = np.abs(convergence.iteration_matrix(M, chain.transition, chain.gamma)).sum(axis=1).max()
         assert margin is not None
@@ -70,9 +72,9 @@ def test_iteration_matrix_carries_the_error_from_layer_to_layer():
     rng = np.random.default_rng(2)
     X = features.gaussian(4, 2, rng)
     trajectory = mrp.Trajectory([0, 1, 2, 3, 1, 0, 0], rng.standard_normal(6))
-    model = td.empirical_model(trajectory, 4)
-    fixed = td.certainty_equivalence(model, 0.8)
-    J = convergence.iteration_matrix(convergence.empirical_kernel(trajectory, X), model.transition, 0.8, 0.6)
+    model = empirical.empirical_model(trajectory, 4)
+    fixed = empirical.certainty_equivalence(model, 0.8)
+    J = convergence.iteration_matrix(kernels.empirical_kernel(trajectory, X), model.transition, 0.8, 0.6)
     values = td.weighted_softmax_td_states(trajectory, X, 0.8, 7, 0.6)
     np.testing.assert_allclose(values[7] - fixed, np.linalg.matrix_power(J, 7) @ -fixed, atol=1e-12)
 
@@ -83,7 +85,7 @@ UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
 
 def radius_of_three_states(transition, X, scale, step_size=1.0):
     process = mrp.MRP(transition, np.zeros(3), 0.9)
-    M = convergence.population_kernel(process, X, scale * np.eye(2))
+    M = kernels.population_kernel(process, X, scale * np.eye(2))
     return convergence.spectral_radius(convergence.iteration_matrix(M, transition, 0.9, step_size))
 
 
@@ -99,7 +101,7 @@ def test_the_divergence_example_with_an_ergodic_chain(scale, radius):
     assert radius_of_three_states(ergodic, UNEQUAL, scale) == pytest.approx(radius, abs=6e-3)
     assert (
         convergence.reweighting_ratio(
-            convergence.population_kernel(mrp.MRP(ergodic, np.zeros(3), 0.9), UNEQUAL, scale * np.eye(2)), ergodic, 0.9
+            kernels.population_kernel(mrp.MRP(ergodic, np.zeros(3), 0.9), UNEQUAL, scale * np.eye(2)), ergodic, 0.9
         )
         > 1
     )
@@ -125,7 +127,7 @@ def test_equal_lengths_are_not_enough_with_four_states():
     mpmath = pytest.importorskip("mpmath")
     angles, process = four_states()
     X = np.column_stack([np.cos(angles), np.sin(angles)])
-    M = convergence.population_kernel(process, X, 600 * np.eye(2))
+    M = kernels.population_kernel(process, X, 600 * np.eye(2))
     J = convergence.iteration_matrix(M, process.transition, process.gamma)
     found = np.sort(np.linalg.eigvals(J).real)
     np.testing.assert_allclose(found, [0.519, 0.9, 1.0016, 1.0082], atol=5e-4)
@@ -152,11 +154,11 @@ def test_a_successor_that_was_never_a_source_can_diverge():
     angles = np.array([0.0, 0.3, np.pi / 2])
     X = np.sqrt(5) * np.column_stack([np.cos(angles), np.sin(angles)])
     trajectory, gamma = mrp.Trajectory([0, 1, 2], [1.0, -1.0]), 0.9
-    M = convergence.empirical_kernel(trajectory, X)
+    M = kernels.empirical_kernel(trajectory, X)
     q = M[:, 1]
     by_hand = 1 + q[0] - q[1] * (1 + gamma) + gamma * q[2]
     assert by_hand == pytest.approx(1.122, abs=5e-4)
-    P = td.empirical_model(trajectory, 3).transition
+    P = empirical.empirical_model(trajectory, 3).transition
     J = convergence.iteration_matrix(M, P, gamma)
     np.testing.assert_allclose(np.sort(np.linalg.eigvals(J).real), [gamma, 1, by_hand], atol=1e-12)
     # On the sources alone, with the query replaced by the kernel combination w: the eigenvalue 1 is gone.
@@ -165,7 +167,7 @@ def test_a_successor_that_was_never_a_source_can_diverge():
     np.testing.assert_allclose(np.sort(np.linalg.eigvals(inner).real), [gamma, by_hand], atol=1e-12)
     closed = mrp.Trajectory([0, 1, 2, 0], [1.0, -1.0, 0.0])
     J = convergence.iteration_matrix(
-        convergence.empirical_kernel(closed, X), td.empirical_model(closed, 3).transition, gamma
+        kernels.empirical_kernel(closed, X), empirical.empirical_model(closed, 3).transition, gamma
     )
     assert convergence.spectral_radius(J) < 1
 
@@ -237,7 +239,7 @@ def test_theorem_2_with_all_its_constants():
     """Two states that change with probability .7, at the least n that the theorem allows, and at every depth."""
     gamma, delta, P = 0.5, 0.5, np.array([[0.3, 0.7], [0.7, 0.3]])
     process, X = mrp.MRP(P, [1.0, 0.0], gamma), features.one_hot(2, np.sqrt(3))
-    C = convergence.contraction_margin(convergence.population_kernel(process, X), gamma)
+    C = convergence.contraction_margin(kernels.population_kernel(process, X), gamma)
     H = np.ptp(np.linalg.inv(np.eye(2) - P + 0.5), axis=0).max()
     assert H == pytest.approx(1 / 1.4)  # for two states: one over the sum of the two chances of a change
     assert C == pytest.approx(np.e**3 / (np.e**3 + 1) - 0.75)
@@ -248,7 +250,7 @@ def test_theorem_2_with_all_its_constants():
     rng, outside, violated, larger, halves = np.random.default_rng(12), 0, 0, [], 0
     for _ in range(200):
         walk = process.sample(n, rng)
-        model, M = td.empirical_model(walk, 2), convergence.empirical_kernel(walk, X)
+        model, M = empirical.empirical_model(walk, 2), kernels.empirical_kernel(walk, X)
         outside += (np.abs(model.counts - n / 2) > C / (1 - gamma) / 4 * n).any()
         J = convergence.iteration_matrix(M, model.transition, gamma)
         xi = np.abs(gamma * (model.transition - P) @ process.value()).max()
@@ -269,7 +271,7 @@ def test_equal_features_keep_the_error_from_the_floor():
     rng = np.random.default_rng(1)
     process, X = mrp.boyan_chain(10, 0.9, np.random.default_rng(0)), rng.standard_normal((10, 4))
     X[7] = X[2]
-    curves = convergence.error_curves(process, X, [1000], 20, 400, rng)
+    curves = rates.error_curves(process, X, [1000], 20, 400, rng)
     np.testing.assert_allclose(curves.radii, 1, atol=1e-9)
     assert np.median(curves.errors[..., -1]) > 3 * np.median(curves.floors)
     np.testing.assert_allclose(curves.errors[..., 300], curves.errors[..., 400], rtol=1e-2)  # it has settled
@@ -280,7 +282,7 @@ def test_equal_features_keep_the_error_from_the_floor():
 
 def test_reversing_distribution_by_hand():
     # mu = (2/3, 1/3), one-hot: Z = (2e + 1, 2 + e) / 3 and nu ~ mu Z.
-    M = convergence.population_kernel(TWO_STATES, features.one_hot(2))
+    M = kernels.population_kernel(TWO_STATES, features.one_hot(2))
     e = np.e
     nu = np.array([2 * (2 * e + 1), 2 + e])
     np.testing.assert_allclose(convergence.reversing_distribution(M), nu / nu.sum(), rtol=1e-14)
@@ -303,7 +305,7 @@ def test_the_condition_means_convergence_and_is_not_vacuous():
         process = mrp.MRP(rng.dirichlet(np.full(n, 0.3), n) * 0.98 + 0.02 / n, np.zeros(n), gamma)
         factor = rng.standard_normal((d, d))
         X = features.gaussian(n, d, rng, rng.choice([0.3, 1.0, 2.0]))
-        M = convergence.population_kernel(process, X, factor @ factor.T)
+        M = kernels.population_kernel(process, X, factor @ factor.T)
         try:
             ratio = convergence.reweighting_ratio(M, process.transition, gamma)
         except ValueError:  # in one dimension features may be too close to tell, or weights underflow
@@ -330,18 +332,18 @@ def test_balanced_attention_has_a_constant_normaliser():
         X, factor = features.gaussian(5, 3, rng), rng.standard_normal((3, 3))
         A = factor @ factor.T
         mu = process.stationary()
-        M = convergence.balanced_kernel(mu, X, A)
+        M = kernels.balanced_kernel(mu, X, A)
         np.testing.assert_allclose(mu @ M, mu, rtol=1e-10)
         # Only a factor per source has changed: M[s, u] / M[s, w] = weight ratio * exp(score difference) * factor ratio.
         bias = np.log(M) - X @ A @ X.T - np.log(mu)
         rows = bias - bias[:, :1]
         np.testing.assert_allclose(rows, np.broadcast_to(rows[:1], rows.shape), atol=1e-9)
-        np.testing.assert_allclose(convergence.balanced_kernel(1000 * mu, X, A), M, rtol=1e-12)  # as counts
+        np.testing.assert_allclose(kernels.balanced_kernel(1000 * mu, X, A), M, rtol=1e-12)  # as counts
 
 
 def test_balanced_attention_repairs_the_divergence_example():
     for scale in (1, 2, 4, 8):
-        M = convergence.balanced_kernel([1.0, 1.0, 1.0], UNEQUAL, scale * np.eye(2))
+        M = kernels.balanced_kernel([1.0, 1.0, 1.0], UNEQUAL, scale * np.eye(2))
         assert convergence.spectral_radius(convergence.iteration_matrix(M, CYCLE, 0.9)) < 1
         assert convergence.reweighting_ratio(M, CYCLE, 0.9) == pytest.approx(0.81, rel=1e-10)
 
@@ -349,36 +351,35 @@ def test_balanced_attention_repairs_the_divergence_example():
 # --------------------------------------------------------------------- errors against depth and context length
 
 
-def test_error_curves_agree_with_td_one_trajectory_at_a_time(monkeypatch):
+def contexts_drawn(process, n, m, rng):
+    """What `error_curves` draws for one length: m paths at a time, until m are complete."""
+    drawn, complete = [], 0
+    while complete < m:
+        first = rng.choice(process.n_states, m, p=process.start)
+        drawn.extend(mrp.sample_paths(process.transition, first, rng.random((m, n))))
+        complete = sum(set(states[:-1].tolist()) == set(range(process.n_states)) for states in drawn)
+    return drawn
+
+
+def test_error_curves_agree_with_td_one_trajectory_at_a_time():
     """The same trajectories, through `td` and without any batch."""
-    from ictd import tasks
-
-    kept = []
-    sample = tasks.sample_paths
-
-    def record(*arguments):
-        kept.append(sample(*arguments))
-        return kept[-1]
-
-    monkeypatch.setattr(tasks, "sample_paths", record)
     rng = np.random.default_rng(7)
     process = mrp.boyan_chain(4, 0.8, rng)
     X, A = features.gaussian(4, 3, rng, 1.5), rng.standard_normal((3, 3))
-    curves = convergence.error_curves(process, X, [9, 40], 5, 12, rng, A, 0.7)
+    again = copy.deepcopy(rng)
+    curves = rates.error_curves(process, X, [9, 40], 5, 12, rng, A, 0.7)
     assert curves.errors.shape == curves.distances.shape == (2, 5, 13)
     assert curves.floors.shape == curves.radii.shape == (2, 5)
-    drawn = {9: [], 40: []}
-    for batch in kept:
-        drawn[batch.shape[1] - 1].extend(batch)
+    drawn = {n: contexts_drawn(process, n, 5, again) for n in (9, 40)}
     for k, n in enumerate(curves.lengths):
         trajectories = [mrp.Trajectory(states, process.reward[states[:-1]]) for states in drawn[n]]
         complete = [t for t in trajectories if set(t.states[:-1].tolist()) == {0, 1, 2, 3}]
         assert curves.complete[k] == len(complete) / len(trajectories)
         for i, trajectory in enumerate(complete[:5]):
-            model = td.empirical_model(trajectory, 4)
-            fixed = td.certainty_equivalence(model, 0.8)
-            values = td.weighted_softmax_td_states(trajectory, X, 0.8, 12, 0.7, td.bilinear_score(A))
-            J = convergence.iteration_matrix(convergence.empirical_kernel(trajectory, X, A), model.transition, 0.8, 0.7)
+            model = empirical.empirical_model(trajectory, 4)
+            fixed = empirical.certainty_equivalence(model, 0.8)
+            values = td.weighted_softmax_td_states(trajectory, X, 0.8, 12, 0.7, kernels.bilinear_score(A))
+            J = convergence.iteration_matrix(kernels.empirical_kernel(trajectory, X, A), model.transition, 0.8, 0.7)
             for found, expected in (
                 (curves.errors[k, i], np.abs(values - process.value()).max(axis=1)),
                 (curves.distances[k, i], np.abs(values - fixed).max(axis=1)),
@@ -393,7 +394,7 @@ def test_error_curves_agree_with_td_one_trajectory_at_a_time(monkeypatch):
 def one_hot_curves():
     rng = np.random.default_rng(0)
     process = mrp.boyan_chain(10, 0.9, rng)
-    return convergence.error_curves(
+    return rates.error_curves(
         process, features.one_hot(10, 4.0), [100, 300, 1000, 3000, 10000, 30000], 40, 200, rng
     )
 
@@ -402,7 +403,7 @@ def test_the_floor_is_the_certainty_equivalence_error_and_falls_like_the_root_of
     curves = one_hot_curves
     np.testing.assert_allclose(curves.errors[..., -1], curves.floors, atol=1e-7)
     assert curves.distances[..., -1].max() < 1e-7
-    slope = convergence.fitted_slope(curves.lengths, curves.floors, np.random.default_rng(1))
+    slope = rates.fitted_slope(curves.lengths, curves.floors, np.random.default_rng(1))
     assert -0.60 < slope.value < -0.45
     assert slope.low < -0.5 < slope.high
     by_hand = np.polyfit(np.log(curves.lengths), np.log(curves.floors.mean(axis=1)), 1)[0]
@@ -413,7 +414,7 @@ def test_late_rates_are_the_spectral_radius(one_hot_curves):
     curves = one_hot_curves
     np.testing.assert_allclose(curves.radii, 0.9, atol=0.01)
     for distances, radii in zip(curves.distances, curves.radii):
-        rate = convergence.fitted_rate(distances, (60, 100), np.random.default_rng(2))
+        rate = rates.fitted_rate(distances, (60, 100), np.random.default_rng(2))
         assert rate.low <= rate.value <= rate.high
         assert abs(rate.value - radii.mean()) < 0.02
 
@@ -424,34 +425,34 @@ def test_late_rates_of_gaussian_features(dim):
     rng = np.random.default_rng(8)
     for _ in range(4):
         process = mrp.boyan_chain(8, 0.9, rng)
-        curves = convergence.error_curves(process, features.gaussian(8, dim, rng), [100, 400], 4, 600, rng)
+        curves = rates.error_curves(process, features.gaussian(8, dim, rng), [100, 400], 4, 600, rng)
         for distances, radius in zip(curves.distances.reshape(8, -1), curves.radii.ravel()):
-            rate = convergence.fitted_rate(distances[None], (300, 600) if radius > 0.95 else (60, 150), rng)
+            rate = rates.fitted_rate(distances[None], (300, 600) if radius > 0.95 else (60, 150), rng)
             assert rate.value == pytest.approx(radius, abs=0.02)
             assert rate.low == pytest.approx(rate.value) and rate.high == pytest.approx(rate.value)
 
 
 def test_fits_of_exact_laws():
     rng = np.random.default_rng(9)
-    layers, rates = np.arange(31), np.array([0.7, 0.8, 0.9])
-    errors = 5 * rates[:, None] ** layers
-    rate = convergence.fitted_rate(errors, (10, 30), rng)
-    assert rate.value == pytest.approx(np.exp(np.log(rates).mean()), rel=1e-12)
+    layers, factors = np.arange(31), np.array([0.7, 0.8, 0.9])
+    errors = 5 * factors[:, None] ** layers
+    rate = rates.fitted_rate(errors, (10, 30), rng)
+    assert rate.value == pytest.approx(np.exp(np.log(factors).mean()), rel=1e-12)
     assert 0.7 - 1e-12 <= rate.low < rate.value < rate.high <= 0.9 + 1e-12
     lengths = np.array([10, 100, 1000])
     floors = np.array([1.0, 2.0, 4.0]) * lengths[:, None] ** -0.5
-    slope = convergence.fitted_slope(lengths, floors, rng)
+    slope = rates.fitted_slope(lengths, floors, rng)
     assert slope == pytest.approx((-0.5, -0.5, -0.5), rel=1e-12)
     # The bootstrap interval of a mean is near that of the normal law.
     logs = np.random.default_rng(10).standard_normal(400)
-    interval = convergence.fitted_rate(np.exp(np.outer(logs, [0, 1])), (0, 1), rng)
+    interval = rates.fitted_rate(np.exp(np.outer(logs, [0, 1])), (0, 1), rng)
     half = 1.96 * logs.std() / 20
     np.testing.assert_allclose(np.log(interval), logs.mean() + np.array([0, -half, half]), atol=0.15 * half)
 
 
 def test_curves_of_one_seed_repeat():
     one, two = (
-        convergence.error_curves(TWO_STATES, np.eye(2), [5, 6], 3, 4, np.random.default_rng(3)) for _ in range(2)
+        rates.error_curves(TWO_STATES, np.eye(2), [5, 6], 3, 4, np.random.default_rng(3)) for _ in range(2)
     )
     np.testing.assert_array_equal(one.errors, two.errors)
     with pytest.raises(ValueError):
@@ -460,15 +461,15 @@ def test_curves_of_one_seed_repeat():
 
 def test_only_the_window_of_a_rate_must_be_positive():
     errors = np.append(2.0 ** -np.arange(5), 0.0)[None]
-    assert convergence.fitted_rate(errors, (1, 4), RNG).value == pytest.approx(0.5)
+    assert rates.fitted_rate(errors, (1, 4), RNG).value == pytest.approx(0.5)
     with pytest.raises(ValueError, match="positive"):
-        convergence.fitted_rate(errors, (1, 5), RNG)
+        rates.fitted_rate(errors, (1, 5), RNG)
 
 
 def test_all_ones_is_an_eigenvector():
     rng = np.random.default_rng(3)
     chain = mrp.boyan_chain(6, 0.95, rng)
-    M = convergence.population_kernel(chain, features.gaussian(6, 2, rng))
+    M = kernels.population_kernel(chain, features.gaussian(6, 2, rng))
     J = convergence.iteration_matrix(M, chain.transition, chain.gamma, 0.7)
     np.testing.assert_allclose(J.sum(axis=1), 1 - 0.7 * 0.05, atol=1e-13)
 
@@ -484,22 +485,22 @@ RARE = mrp.MRP([[1 - 1e-9, 1e-9], [1.0, 0.0]], [0.0, 0.0], 0.5, [1.0, 0.0])  # t
 
 def kernel_of(A, X=((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.3, 0.0, 1.0))):
     """A kernel of three states, in equal shares, with the score matrix A."""
-    return td.softmax_kernel(X, X, None if A is None else td.bilinear_score(A))
+    return kernels.softmax_kernel(X, X, None if A is None else kernels.bilinear_score(A))
 
 
 def curves(**changes):
-    arguments = {"mrp": TWO_STATES, "X": np.eye(2), "lengths": [5], "n_trajectories": 2, "n_layers": 3, "rng": RNG}
-    return convergence.error_curves(**(arguments | changes))
+    arguments = {"process": TWO_STATES, "X": np.eye(2), "lengths": [5], "n_trajectories": 2, "n_layers": 3, "rng": RNG}
+    return rates.error_curves(**(arguments | changes))
 
 
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (lambda: convergence.population_kernel(np.eye(2), np.eye(2)), TypeError, ["mrp", "MRP"]),
-        (lambda: convergence.population_kernel(TWO_STATES, np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
-        (lambda: convergence.population_kernel(TWO_STATES, np.eye(2), np.eye(3)), ValueError, ["A", "(3, 3)"]),
-        (lambda: convergence.population_kernel(mrp.MRP(np.eye(2), [0, 0], 0.5), np.eye(2)), ValueError, ["recurrent"]),
-        (lambda: convergence.empirical_kernel([0, 1], np.eye(2)), TypeError, ["trajectory", "Trajectory"]),
+        (lambda: kernels.population_kernel(np.eye(2), np.eye(2)), TypeError, ["process", "MRP"]),
+        (lambda: kernels.population_kernel(TWO_STATES, np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
+        (lambda: kernels.population_kernel(TWO_STATES, np.eye(2), np.eye(3)), ValueError, ["A", "(3, 3)"]),
+        (lambda: kernels.population_kernel(mrp.MRP(np.eye(2), [0, 0], 0.5), np.eye(2)), ValueError, ["recurrent"]),
+        (lambda: kernels.empirical_kernel([0, 1], np.eye(2)), TypeError, ["trajectory", "Trajectory"]),
         (lambda: convergence.diagonality(np.ones((2, 3))), ValueError, ["M", "square", "(2, 3)"]),
         (lambda: convergence.diagonality(np.eye(2), [1, 0]), ValueError, ["visited", "booleans"]),
         (lambda: convergence.diagonality(np.eye(2), [[True], [True, False]]), ValueError, ["visited", "lengths"]),
@@ -538,28 +539,28 @@ def curves(**changes):
         (lambda: convergence.reweighting_ratio(kernel_of(None), np.eye(2), 0.5), ValueError, ["transition", "(3, 3)"]),
         (lambda: convergence.reweighting_ratio(kernel_of(None), np.ones((3, 3)), 0.5), ValueError, ["transition"]),
         (lambda: convergence.reweighting_ratio(kernel_of(None), np.eye(3), 1), ValueError, ["gamma", "[0, 1)"]),
-        (lambda: convergence.balanced_kernel([1, 0], np.eye(2)), ValueError, ["weights", "positive", "0.0"]),
-        (lambda: convergence.balanced_kernel([1, 1], np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
-        (lambda: convergence.balanced_kernel([1, 1], np.eye(2), -np.eye(2)), ValueError, ["A", "semidefinite"]),
-        (lambda: convergence.balanced_kernel([1, 1], np.eye(2), [[1, 1], [0, 1]]), ValueError, ["A", "symmetric"]),
+        (lambda: kernels.balanced_kernel([1, 0], np.eye(2)), ValueError, ["weights", "positive", "0.0"]),
+        (lambda: kernels.balanced_kernel([1, 1], np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
+        (lambda: kernels.balanced_kernel([1, 1], np.eye(2), -np.eye(2)), ValueError, ["score", "semidefinite"]),
+        (lambda: kernels.balanced_kernel([1, 1], np.eye(2), [[1, 1], [0, 1]]), ValueError, ["score", "symmetric"]),
         (lambda: curves(lengths=[1, 5]), ValueError, ["lengths", "number of states, 2"]),
         (lambda: curves(lengths=[5.0]), TypeError, ["lengths", "integers"]),
         (lambda: curves(lengths=5), ValueError, ["lengths"]),
-        (lambda: curves(mrp=RARE), ValueError, ["lengths", "hardly any"]),
-        (lambda: curves(mrp=None), TypeError, ["mrp", "MRP"]),
+        (lambda: curves(process=RARE), ValueError, ["lengths", "hardly any"]),
+        (lambda: curves(process=None), TypeError, ["process", "MRP"]),
         (lambda: curves(X=np.eye(3)), ValueError, ["X", "(2, d)"]),
         (lambda: curves(n_trajectories=0), ValueError, ["n_trajectories", "at least 1"]),
         (lambda: curves(n_layers=-1), ValueError, ["n_layers", "at least 0"]),
         (lambda: curves(rng=0), TypeError, ["rng", "Generator"]),
         (lambda: curves(step_size=0), ValueError, ["step_size", "(0"]),
-        (lambda: curves(A=np.eye(3)), ValueError, ["A", "(3, 3)"]),
-        (lambda: convergence.fitted_rate([[1.0, 0.0]], (0, 1), RNG), ValueError, ["errors", "positive", "0.0"]),
-        (lambda: convergence.fitted_rate([[1.0, 0.5]], 1, RNG), TypeError, ["window", "pair"]),
-        (lambda: convergence.fitted_rate([[1.0, 0.5]], (0, 2), RNG), ValueError, ["window", "2"]),
-        (lambda: convergence.fitted_rate([[1.0, 0.5]], (0, 1), 0), TypeError, ["rng", "Generator"]),
-        (lambda: convergence.fitted_slope([5, 5], np.ones((2, 1)), RNG), ValueError, ["lengths", "different"]),
-        (lambda: convergence.fitted_slope([5, 6], np.ones((3, 1)), RNG), ValueError, ["floors", "(2, m)"]),
-        (lambda: convergence.fitted_slope([5, 6], np.ones((2, 1)), RNG, 0), ValueError, ["n_resamples", "at least 1"]),
+        (lambda: curves(score=np.eye(3)), ValueError, ["A", "(3, 3)"]),
+        (lambda: rates.fitted_rate([[1.0, 0.0]], (0, 1), RNG), ValueError, ["errors", "positive", "0.0"]),
+        (lambda: rates.fitted_rate([[1.0, 0.5]], 1, RNG), TypeError, ["window", "pair"]),
+        (lambda: rates.fitted_rate([[1.0, 0.5]], (0, 2), RNG), ValueError, ["window", "2"]),
+        (lambda: rates.fitted_rate([[1.0, 0.5]], (0, 1), 0), TypeError, ["rng", "Generator"]),
+        (lambda: rates.fitted_slope([5, 5], np.ones((2, 1)), RNG), ValueError, ["lengths", "different"]),
+        (lambda: rates.fitted_slope([5, 6], np.ones((3, 1)), RNG), ValueError, ["floors", "(2, m)"]),
+        (lambda: rates.fitted_slope([5, 6], np.ones((2, 1)), RNG, 0), ValueError, ["n_resamples", "at least 1"]),
     ],
 )
 def test_bad_input_is_refused_by_name(call, error, words):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from strategies import Context, assert_close, contexts, loops, masked_softmax, random_arrays, run_layers, seeds, tensors
 
-from ictd import td
+from ictd import empirical
 from ictd.attention import constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
 from ictd.mrp import Trajectory
@@ -84,9 +84,9 @@ def test_an_offset_changes_the_limit():
     states, rewards = [0, 1, 2, 0, 1, 2, 0], np.array([1.0, -1, 2, 1, -1, 2])
     c = Context(Trajectory(states, rewards), 2 * np.eye(3), 0.5, 80, 1.0, np.zeros(3))
     e = np.array([0.5, 0, 0, 0.5, 0, 0, 9.0])
-    model = td.empirical_model(Trajectory(states, rewards + e[:-1]), 3)
-    wrong = td.certainty_equivalence(model, 0.5)[states]
-    right = td.certainty_equivalence(td.empirical_model(c.trajectory, 3), 0.5)[states]
+    model = empirical.empirical_model(Trajectory(states, rewards + e[:-1]), 3)
+    wrong = empirical.certainty_equivalence(model, 0.5)[states]
+    right = empirical.certainty_equivalence(empirical.empirical_model(c.trajectory, 3), 0.5)[states]
     assert_close(run_layers(DualHeadLayer, c, offset=e)[-1, -1], wrong)
     assert_close(run_layers(DualHeadLayer, c)[-1, -1], right)
     assert np.abs(wrong - right).max() > 0.1

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ictd import empirical, environments, kernels, mrp, td
 from ictd import evaluate as ev
-from ictd import mrp, td
 
 DATA = Path(__file__).parents[1] / "book" / "data"
 
@@ -44,7 +44,7 @@ def test_values_are_those_of_the_position_form():
     states = rng.integers(0, 5, 40)
     X, rewards = rng.standard_normal((5, 3)), rng.standard_normal(39)
     result = ev.evaluate(states, rewards, X[states], gamma=0.7, n_layers=2003, scale=0.5)  # more than one block
-    expected = td.weighted_softmax_td(X[states], rewards, 0.7, 2003, score=td.inner_product_score(0.5))[-1]
+    expected = td.weighted_softmax_td(X[states], rewards, 0.7, 2003, score=kernels.inner_product_score(0.5))[-1]
     np.testing.assert_allclose(result.value[states], expected, rtol=1e-11)
     start = ev.evaluate(states, rewards, X[states], n_layers=0)
     assert (start.value == 0).all()
@@ -172,7 +172,7 @@ def test_states_with_equal_features_tend_to_the_merged_model():
     result = ev.evaluate(states, rewards, x, n_layers=3000)
     assert "states 0 and 2 have equal features (such repeats: 1 of 4" in only_warning(result)
     merged = mrp.Trajectory(np.array([0, 1, 0, 2])[states], rewards)
-    expected = td.certainty_equivalence(td.empirical_model(merged, 3), 0.9)[[0, 1, 0, 2]]
+    expected = empirical.certainty_equivalence(empirical.empirical_model(merged, 3), 0.9)[[0, 1, 0, 2]]
     np.testing.assert_allclose(result.value, expected, rtol=1e-6)
     assert np.abs(result.value - result.certainty_equivalence).max() > 0.01
 
@@ -234,7 +234,7 @@ def test_the_shipped_rollout_gives_the_true_values_within_their_standard_errors(
     pytest.importorskip("gymnasium")
     script = frozenlake_script()
     env, policy, gamma = script.environment(), script.policy(), script.GAMMA
-    process = mrp.from_gymnasium(env, policy, gamma)
+    process = environments.from_gymnasium(env, policy, gamma)
     truth = process.value()
 
     # v_CE - v = (I - gamma P)^{-1} xi to first order; xi(u) is a mean of c(u) centred TD errors of the true

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ictd import empirical, kernels, mrp
 from ictd import evaluate as ev
-from ictd import mrp, td
 from ictd.evaluate import arguments, uncertainty
 
 # ------------------------------------------------------------------------------------ against the truth
@@ -114,7 +114,7 @@ def test_standard_errors_are_those_of_repeated_logs(extra):
         assert result.states == tuple(range(5))
         scores.append((result.certainty_equivalence - truth) / result.standard_error)
         transitions = arguments.many_episodes(np.array(states), rewards, episodes, done)
-        model = td.model_of_transitions(transitions.sources, transitions.rewards, transitions.successors, 5)
+        model = empirical.model_of_transitions(transitions.sources, transitions.rewards, transitions.successors, 5)
         one = dataclasses.replace(transitions, n_episodes=1)
         error = uncertainty.standard_error(one, model, result.certainty_equivalence, 0.9)
         delta_scores.append((result.certainty_equivalence - truth) / error)
@@ -306,8 +306,8 @@ def test_equal_features_and_ends_together():
     x = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [-2.0, 0.0], [0.0, -2.0]])[states]
     result = ev.evaluate(states, rewards, x, n_layers=3000, episodes=episodes, done=done)
     merged = np.array([0, 1, 0, 2, 3])
-    after = [td.END if end else merged[s] for end, s in zip(done, states[1:] + [0])]
-    expected = td.certainty_equivalence(td.model_of_transitions(merged[states], rewards, after, 4), 0.9)[merged]
+    after = [empirical.END if end else merged[s] for end, s in zip(done, states[1:] + [0])]
+    expected = empirical.certainty_equivalence(empirical.model_of_transitions(merged[states], rewards, after, 4), 0.9)[merged]
     np.testing.assert_allclose(result.value, expected, rtol=1e-6)
 
 
@@ -902,7 +902,7 @@ def test_a_large_log_takes_little_time_and_memory(tmp_path):
 
 def test_many_layers_build_one_kernel(monkeypatch):
     calls = []
-    kernel = td.state_kernel
-    monkeypatch.setattr(td, "state_kernel", lambda *arguments: calls.append(1) or kernel(*arguments))
+    kernel = kernels.state_kernel
+    monkeypatch.setattr(kernels, "state_kernel", lambda *arguments: calls.append(1) or kernel(*arguments))
     ev.evaluate(["a", "b", "a"], [1.0, 2.0], n_layers=10_000)
     assert len(calls) == 1

@@ -34,16 +34,20 @@ from ictd import (  # noqa: E402
     claims,
     convergence,
     dual_head,
+    empirical,
     evaluate,
     exercises,
     features,
     figures,
+    inputs,
+    kernels,
     model,
     mrp,
     neu,
     plots,
     pretrain,
     prompt,
+    rates,
     reference,
     runs,
     state_form,
@@ -259,16 +263,16 @@ PROCESS = mrp.boyan_chain(5, GAMMA, rng())
 WALK = PROCESS.sample(40, rng())
 X = features.gaussian(5, 3, rng())
 x, R = X[WALK.states], WALK.rewards
-EMPIRICAL = td.empirical_model(WALK, 5)
-KERNEL = convergence.population_kernel(PROCESS, X)
+EMPIRICAL = empirical.empirical_model(WALK, 5)
+KERNEL = kernels.population_kernel(PROCESS, X)
 Z0 = prompt.build_prompt(x, R)
 Z = torch.from_numpy(Z0)
 TINY = Z0 * 1e-308
 V, A = attention.constructed_parameters(3)
 BATCH = tasks.draw(4, 5, 3, rng())
 CONTEXTS = BATCH.sample(12, rng())
-INPUTS = state_form.inputs(BATCH, CONTEXTS)
-WINDOWS = neu.draw_windows(4, 3, 8, 5, 3, rng())
+INPUTS = inputs.from_contexts(BATCH, CONTEXTS)
+WINDOWS = inputs.draw_windows(4, 3, 8, 5, 3, rng())
 MODEL = model.SoftmaxICTD.constructed(3, LAYERS, GAMMA)
 MASKED = {"value_weights": torch.tensor([[1.2, 1.1, -1.0]], dtype=torch.float64),
           "score_matrix": torch.eye(3, dtype=torch.float64)[None]}  # fmt: skip
@@ -389,16 +393,16 @@ CALLS = {
     "td.weighted_softmax_td": lambda: td.weighted_softmax_td(30 * x, R, GAMMA, LAYERS),
     "td diverges": lambda: td.weighted_softmax_td(x, R, GAMMA, 900, 9.0),
     "td.weighted_softmax_td_states": lambda: td.weighted_softmax_td_states(
-        WALK, 30 * X, GAMMA, 9, score=td.bilinear_score(np.eye(3) * 1e-300)
+        WALK, 30 * X, GAMMA, 9, score=kernels.bilinear_score(np.eye(3) * 1e-300)
     ),
-    "td.tabular_score": lambda: td.weighted_softmax_td(x, R, GAMMA, LAYERS, score=td.tabular_score()),
-    "td.empirical_model": lambda: td.empirical_model(WALK, 6),
-    "td.certainty_equivalence": lambda: td.certainty_equivalence(EMPIRICAL, GAMMA, boundary=0.0),
-    "td.state_kernel": lambda: td.state_kernel(EMPIRICAL, 40 * X),
+    "kernels.tabular_score": lambda: td.weighted_softmax_td(x, R, GAMMA, LAYERS, score=kernels.tabular_score()),
+    "empirical.empirical_model": lambda: empirical.empirical_model(WALK, 6),
+    "empirical.certainty_equivalence": lambda: empirical.certainty_equivalence(EMPIRICAL, GAMMA, boundary=0.0),
+    "kernels.state_kernel": lambda: kernels.state_kernel(EMPIRICAL, 40 * X),
     "reference": lambda: reference.weighted_softmax_td_loops(30 * x, R, GAMMA, 2),
     "convergence kernels": lambda: [
-        convergence.population_kernel(PROCESS, 40 * X), convergence.empirical_kernel(WALK, 40 * X, np.eye(3)),
-        convergence.balanced_kernel(np.ones(5), X),
+        kernels.population_kernel(PROCESS, 40 * X), kernels.empirical_kernel(WALK, 40 * X, np.eye(3)),
+        kernels.balanced_kernel(np.ones(5), X),
     ],  # fmt: skip
     "convergence numbers": lambda: [
         convergence.diagonality(KERNEL), convergence.norm_bound(KERNEL, GAMMA),
@@ -406,10 +410,10 @@ CALLS = {
         convergence.reweighted_norm(KERNEL, PROCESS.transition, GAMMA),
         convergence.reweighting_ratio(KERNEL, PROCESS.transition, GAMMA),
     ],  # fmt: skip
-    "convergence.error_curves": lambda: convergence.error_curves(PROCESS, 9 * X, [30, 40], 3, 9, rng(), step_size=9.0),
+    "rates.error_curves": lambda: rates.error_curves(PROCESS, 9 * X, [30, 40], 3, 9, rng(), step_size=9.0),
     "convergence fits": lambda: [
-        convergence.fitted_rate(0.5 ** np.arange(12).reshape(2, 6), (1, 5), rng(), 50),
-        convergence.fitted_slope([10, 100], [[1, 2.0], [0.3, 0.5]], rng(), 50),
+        rates.fitted_rate(0.5 ** np.arange(12).reshape(2, 6), (1, 5), rng(), 50),
+        rates.fitted_slope([10, 100], [[1, 2.0], [0.3, 0.5]], rng(), 50),
     ],
     "claims": lambda: [repr(claims.holds("a claim", lambda case: claims.relative_error(case.X, case.X + 1e-12),
                                          claims.random_instances(rng(), 3)))],  # fmt: skip
@@ -438,7 +442,7 @@ CALLS = {
         made(model.FullICTD, 3, 2, GAMMA, generator=torch.Generator().manual_seed(3)),
         made(model.FullICTD.constructed, 3, 2, GAMMA), made(model.FullICTD.from_matrices, V[None], A[None], 2, GAMMA),
     ],  # fmt: skip
-    "state_form.inputs": lambda: [state_form.inputs(BATCH, CONTEXTS, torch.float32), INPUTS[1:].prompts()],
+    "inputs.from_contexts": lambda: [inputs.from_contexts(BATCH, CONTEXTS, torch.float32), INPUTS[1:].prompts()],
     "state_form.readout": lambda: [
         state_form.readout(p, INPUTS, GAMMA, LAYERS, form) for p in (MASKED, FREE) for form in ("tsm", "dual_head")
     ],
@@ -453,9 +457,9 @@ CALLS = {
     ] + [neu.updates(MASKED, WINDOWS, 4, GAMMA, LAYERS)],  # fmt: skip
     "neu updates of new parameters": lambda: neu.expected_update(
         {name: tensor.clone() for name, tensor in MASKED.items()},
-        neu.draw_windows(4, 3, 8, 5, 3, rng())[1], GAMMA, LAYERS,
+        inputs.draw_windows(4, 3, 8, 5, 3, rng())[1], GAMMA, LAYERS,
     ),  # fmt: skip
-    "neu limit": lambda: neu.limit_update(MASKED, neu.limit_inputs(BATCH), GAMMA, LAYERS),
+    "neu limit": lambda: neu.limit_update(MASKED, inputs.limit_inputs(BATCH), GAMMA, LAYERS),
     "neu estimates": lambda: [neu.neu(MODEL, WINDOWS), neu.one_batch_neu(MODEL, WINDOWS)],
     "neu.Estimate": lambda: repr(neu.squared_norm(neu.updates(MASKED, WINDOWS, 4, GAMMA, LAYERS)[:, None])),
     # training and its files
@@ -540,7 +544,7 @@ LAYERED = {
 
 def _as(given, dtype):
     parts = vars(given).items()
-    return state_form.Inputs(**{name: part if name == "states" else part.to(dtype) for name, part in parts})
+    return inputs.Inputs(**{name: part if name == "states" else part.to(dtype) for name, part in parts})
 
 
 @pytest.mark.parametrize("name", LAYERED)

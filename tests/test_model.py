@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import assert_close, contexts, loops, run_layers, seeds
 
-from ictd import td
+from ictd import empirical, kernels, td
 from ictd.dual_head import DualHeadLayer
 from ictd.features import one_hot
 from ictd.model import FullICTD, SoftmaxICTD
@@ -232,7 +232,7 @@ def test_query_gradient_against_numpy(form):
     model.values(build_prompt(x, rewards))[-1, -1].backward()
 
     def query(A, alpha):
-        return td.weighted_softmax_td(x, rewards, gamma, n_layers, alpha, td.bilinear_score(A))[-1, -1]
+        return td.weighted_softmax_td(x, rewards, gamma, n_layers, alpha, kernels.bilinear_score(A))[-1, -1]
 
     for i, j in np.ndindex(3, 3):
         bump = np.zeros((3, 3))
@@ -276,8 +276,8 @@ def test_unequal_weights_change_the_discount(form):
     model = SoftmaxICTD.constructed(5, 200, 0.6, form=form)
     model.value_weights.data[0] = torch.tensor([1.3, 1.1, -0.9], dtype=torch.float64)
     values = model.values(build_prompt(one_hot(5, 3.0)[trajectory.states], trajectory.rewards))[-1].detach()
-    empirical = td.empirical_model(trajectory, 5)
-    expected = 1.3 / 0.9 * td.certainty_equivalence(empirical, 0.6 * 1.1 / 0.9)
+    context = empirical.empirical_model(trajectory, 5)
+    expected = 1.3 / 0.9 * empirical.certainty_equivalence(context, 0.6 * 1.1 / 0.9)
     assert_close(values, expected[trajectory.states], 1e-9)
 
 

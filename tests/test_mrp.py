@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close, contexts, discounts, seeds
 
-from ictd import td
-from ictd.mrp import MRP, Trajectory, boyan_chain, from_gymnasium, rollout_gymnasium
+from ictd import empirical
+from ictd.environments import from_gymnasium, rollout_gymnasium
+from ictd.mrp import MRP, Trajectory, boyan_chain
 
 # A false alarm of one comparison at 4.5 standard errors has probability 7e-6; the seeds are fixed anyway.
 STANDARD_ERRORS = 4.5
@@ -287,7 +288,7 @@ COPIES = [copy.copy, copy.deepcopy, lambda instance: pickle.loads(pickle.dumps(i
 def test_copies_are_read_only_and_equal(duplicate):
     """copy, deepcopy and pickle give the same numbers, again read-only."""
     walk = Trajectory([0, 1, 0], [1.0, 2.0])
-    for instance in (walk, MRP([[0.5, 0.5], [1, 0]], [1, 2], 0.5), td.empirical_model(walk, 3)):
+    for instance in (walk, MRP([[0.5, 0.5], [1, 0]], [1, 2], 0.5), empirical.empirical_model(walk, 3)):
         other = duplicate(instance)
         assert type(other) is type(instance) and other is not instance
         for field, value in vars(instance).items():
@@ -405,7 +406,7 @@ def test_rollout_approaches_the_model(name, options, terminal):
     mrp = from_gymnasium(env, policy, 0.9)
     trajectory = rollout_gymnasium(env, policy, 15000, np.random.default_rng(3))
     assert trajectory.n_transitions == 15000 and mrp.start[trajectory.states[0]] > 0
-    model = td.empirical_model(trajectory, mrp.n_states)
+    model = empirical.empirical_model(trajectory, mrp.n_states)
     assert (mrp.transition[trajectory.states[:-1], trajectory.states[1:]] > 0).all()
     for s in np.flatnonzero(model.counts >= 30):
         spread = np.sqrt(mrp.transition[s] * (1 - mrp.transition[s]) / model.counts[s])

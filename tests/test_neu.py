@@ -9,10 +9,10 @@ import pytest
 import torch
 from strategies import assert_close
 
-from ictd import attention, features, neu, tasks
+from ictd import attention, features, inputs, neu, tasks
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt
-from ictd.state_form import inputs, readout, state_values
+from ictd.state_form import readout, state_values
 
 GAMMA, LAYERS, S, D, N = 0.7, 3, 5, 2, 8
 F64 = torch.float64
@@ -72,7 +72,7 @@ FORMS = [("tsm", True), ("tsm", False), ("independent_heads", True)]
 def test_td_gradient_is_minus_the_mean_update(form, shared):
     """The gradient of `td_loss` = - mean over tasks and columns of delta_k grad v(S_{k-1}), in plain loops."""
     model, (batch, contexts) = random_model(form, shared), drawn(3)
-    loss = neu.td_loss(parameters_of(model), inputs(batch, contexts), GAMMA, LAYERS)
+    loss = neu.td_loss(parameters_of(model), inputs.from_contexts(batch, contexts), GAMMA, LAYERS)
     total, squares = 0, 0
     for i in range(3):
         values = read(model, batch, contexts, i)
@@ -87,7 +87,7 @@ def test_td_gradient_is_minus_the_mean_update(form, shared):
 def test_td_query_gradient_is_minus_the_mean_update():
     """`td_query_loss`: half the mean squared error of the query, the gradient minus the mean update."""
     model, (batch, contexts) = random_model(), drawn(4)
-    loss = neu.td_query_loss(parameters_of(model), neu.windows(batch, contexts), GAMMA, LAYERS)
+    loss = neu.td_query_loss(parameters_of(model), inputs.windows(batch, contexts), GAMMA, LAYERS)
     updates = torch.stack([query_update(model, batch, contexts, i) for i in range(4)])
     assert_close(flat(gradient(loss, model)), -updates.mean(dim=0))
     errors = [
@@ -103,7 +103,7 @@ def test_true_value_loss_in_loops():
     """Half the mean squared error of all columns against given values, with its whole gradient."""
     model, (batch, contexts) = random_model(), drawn(3)
     targets = batch.value(GAMMA)
-    loss = neu.true_value_loss(parameters_of(model), inputs(batch, contexts), torch.tensor(targets), GAMMA, LAYERS)
+    loss = neu.true_value_loss(parameters_of(model), inputs.from_contexts(batch, contexts), torch.tensor(targets), GAMMA, LAYERS)
     plain = sum(
         ((read(model, batch, contexts, i) - torch.tensor(targets[i][contexts.states[i]])) ** 2).mean() for i in range(3)
     )
@@ -114,7 +114,7 @@ def test_true_value_loss_in_loops():
 def test_windows_end_in_the_query_and_its_successor():
     """Both prompts have n transitions; the reward is that for leaving the query."""
     batch, contexts = drawn()
-    cut = neu.windows(batch, contexts)
+    cut = inputs.windows(batch, contexts)
     assert torch.equal(cut.here.states, torch.tensor(contexts.states[:, :-1]))
     assert torch.equal(cut.there.states, torch.tensor(contexts.states[:, 1:]))
     assert torch.equal(cut.reward, torch.tensor(contexts.rewards[:, -1]))
@@ -126,7 +126,7 @@ def test_windows_end_in_the_query_and_its_successor():
 def test_expected_update_in_loops(form, shared):
     """The mean of delta grad TF over tasks, parameters in the order of their names."""
     model, (batch, contexts) = random_model(form, shared), drawn()
-    cut = neu.windows(batch, contexts)
+    cut = inputs.windows(batch, contexts)
     expected = torch.stack([query_update(model, batch, contexts, i) for i in range(5)]).mean(dim=0)
     for differentiable in (False, True):
         update = neu.expected_update(parameters_of(model), cut, GAMMA, LAYERS, differentiable=differentiable)
@@ -141,7 +141,7 @@ def test_updates_of_the_full_model(form):
     rng = np.random.default_rng(0)
     flat_batch = tasks.draw(6, S, D, rng, "dense")
     contexts = flat_batch.sample(N, rng)
-    cut = neu.windows(flat_batch.reshape((3, 2)), contexts.reshape((3, 2)))
+    cut = inputs.windows(flat_batch.reshape((3, 2)), contexts.reshape((3, 2)))
     found = neu.updates(parameters_of(model), cut, 3, GAMMA, LAYERS, form)
     each = torch.stack([query_update(model, flat_batch, contexts, i) for i in range(6)])
     assert found.shape == (3, 2 * (D + 3) ** 2)
@@ -157,7 +157,7 @@ def test_updates_with_seeds():
     rng = np.random.default_rng(0)
     batch = tasks.draw(12, S, D, rng, "dense")
     contexts = batch.sample(N, rng)
-    cut = neu.windows(batch.reshape((3, 1, 4)), contexts.reshape((3, 1, 4)))
+    cut = inputs.windows(batch.reshape((3, 1, 4)), contexts.reshape((3, 1, 4)))
     found = neu.updates(stacked, cut, 3, GAMMA, LAYERS)
     for b, k in np.ndindex(3, 2):
         alone = neu.expected_update(parameters_of(models[k]), cut[b, 0], GAMMA, LAYERS)
@@ -170,7 +170,7 @@ def test_updates_with_seeds():
 def population():
     """Three tasks with one context each, as the whole world: expectations are finite sums."""
     batch, contexts = drawn(3, seed=2)
-    return neu.windows(batch, contexts)
+    return inputs.windows(batch, contexts)
 
 
 def all_draws(size):
@@ -227,7 +227,7 @@ def test_neu_gradient_by_finite_differences(form, shared):
 
 def test_independent_batches():
     """Batches differ in tasks and contexts, tasks in a batch as well; the same generator gives the same windows."""
-    draw = [neu.draw_windows(3, 4, 7, S, D, np.random.default_rng(0), feature_scale=2.0) for _ in range(2)]
+    draw = [inputs.draw_windows(3, 4, 7, S, D, np.random.default_rng(0), feature_scale=2.0) for _ in range(2)]
     assert torch.equal(draw[0].reward, draw[1].reward) and draw[0].reward.shape == (3, 4)
     assert draw[0].here.rewards.shape == (3, 4, 7)
     features = draw[0].here.features.reshape(12, -1)
@@ -241,7 +241,7 @@ def test_independent_batches():
 def test_neu_of_a_model(kind, form):
     """The estimate is the mean inner product of all pairs of batches; one batch alone is larger by the variance."""
     model = random_model(form, kind=kind, scale=0.4)
-    cut = neu.draw_windows(4, 3, N, S, D, np.random.default_rng(1))
+    cut = inputs.draw_windows(4, 3, N, S, D, np.random.default_rng(1))
     matrix_form = "dual_head" if form == "dual_head" else "tsm"
     updates = [neu.expected_update(parameters_of(model), cut[b], GAMMA, LAYERS, matrix_form) for b in range(4)]
     pairs = [(a @ b).item() for a, b in itertools.permutations(updates, 2)]
@@ -318,7 +318,7 @@ def test_the_limit_in_loops():
         return v
 
     expected = np.zeros(len(theta))
-    limit = neu.limit_inputs(batch)
+    limit = inputs.limit_inputs(batch)
     found = state_values(parameters, limit, GAMMA, LAYERS).detach()
     for i in range(3):
         process, v = batch.process(i, GAMMA), values(theta, i)
@@ -340,10 +340,10 @@ def test_long_contexts_tend_to_the_limit():
     parameters = {
         name: torch.stack([p, p / 2]).detach().requires_grad_() for name, p in parameters_of(random_model()).items()
     }
-    limit = neu.limit_update(parameters, neu.limit_inputs(batch), GAMMA, LAYERS)
+    limit = neu.limit_update(parameters, inputs.limit_inputs(batch), GAMMA, LAYERS)
     assert limit.shape == (2, D * D + 3)
     many = tasks.Tasks(*(np.repeat(a, 4000, axis=0) for a in (batch.transition, batch.reward, batch.features)))
-    cut = neu.windows(many, many.sample(400, np.random.default_rng(2)))
+    cut = inputs.windows(many, many.sample(400, np.random.default_rng(2)))
     for i in range(2):
         one = {name: p[i].detach().requires_grad_() for name, p in parameters.items()}
         update = neu.expected_update(one, cut, GAMMA, LAYERS)
@@ -359,8 +359,8 @@ def test_neu_at_the_constructed_parameters():
     Measured: 2.5e-4 at (n, L) = (1000, 2), 8e-4 at (30, 20), and 0 up to the error of 3e-5 at (1000, 20).
     """
     options = {"features": "one_hot", "feature_scale": 10**0.5}
-    short = neu.draw_windows(16, 256, 30, 10, 10, np.random.default_rng(0), **options)
-    long = neu.draw_windows(16, 128, 1000, 10, 10, np.random.default_rng(0), **options)
+    short = inputs.draw_windows(16, 256, 30, 10, 10, np.random.default_rng(0), **options)
+    long = inputs.draw_windows(16, 128, 1000, 10, 10, np.random.default_rng(0), **options)
     deep, shallow = (SoftmaxICTD.constructed(10, n_layers, 0.5) for n_layers in (20, 2))
     best, stalled = neu.neu(deep, long), neu.neu(deep, short)
     assert abs(best.value) < 3 * best.standard_error < 2e-4
@@ -396,7 +396,7 @@ def test_a_model_that_computes_nothing():
     assert loss == pytest.approx(world.reward.square().mean().item() / 2, rel=1e-12)
     # NEU can be 0 while the TD loss is not: no reward weight, and rewards that do not correlate with the slopes
     free = world.reward - c / torch.stack(slopes).square().mean() * torch.stack(slopes)
-    tuned = neu.Windows(world.here, world.there, free)
+    tuned = inputs.Windows(world.here, world.there, free)
     assert neu.biased_neu_loss(parameters, tuned, GAMMA, LAYERS).item() < 1e-28
     assert neu.td_query_loss(parameters, tuned, GAMMA, LAYERS).item() > 1e-2
 
@@ -423,7 +423,7 @@ def test_escape_rates_of_the_trivial_minimisers():
     # rewards without correlation with phi make c = 0; what the prompts hold does not change
     here = phi(theta, world.here)
     reward = world.reward - (world.reward * here).mean() / here.square().mean() * here
-    world = neu.Windows(world.here, world.there, reward)
+    world = inputs.Windows(world.here, world.there, reward)
     b = ((GAMMA * phi(theta, world.there) - here) * here).mean().item()
     slope = torch.autograd.functional.jacobian(lambda t: (reward * phi(t, world.here)).mean(), theta)
 
@@ -455,7 +455,7 @@ def detached():
 
 
 def cut_of(batches, size=2, d=D, dtype=F64):
-    return neu.draw_windows(batches, size, 4, S, d, np.random.default_rng(0), dtype)
+    return inputs.draw_windows(batches, size, 4, S, d, np.random.default_rng(0), dtype)
 
 
 BROKEN = SoftmaxICTD.constructed(D, 2, 0.5)
@@ -491,36 +491,36 @@ MODEL = SoftmaxICTD.constructed(D, 2, 0.5)
          "parameters must require a gradient for an update with a graph"),
         (lambda: neu.expected_update(one_set(), cut_of(1)[0], 0.5, 2, differentiable="no"), TypeError,
          "differentiable must be True or False; got 'no'"),
-        (lambda: neu.Windows(cut_of(3).here, cut_of(3).there, torch.zeros(2, dtype=F64)), ValueError,
+        (lambda: inputs.Windows(cut_of(3).here, cut_of(3).there, torch.zeros(2, dtype=F64)), ValueError,
          r"reward must have shape \(3, 2\); got shape \(2,\)"),
-        (lambda: neu.Windows(cut_of(3).here, cut_of(3)[:2].there, cut_of(3).reward), ValueError, "there.features must"),
-        (lambda: neu.Windows(cut_of(3).here, neu.limit_inputs(drawn()[0]), cut_of(3).reward), ValueError,
+        (lambda: inputs.Windows(cut_of(3).here, cut_of(3)[:2].there, cut_of(3).reward), ValueError, "there.features must"),
+        (lambda: inputs.Windows(cut_of(3).here, inputs.limit_inputs(drawn()[0]), cut_of(3).reward), ValueError,
          "there must hold contexts of finite length"),
         (lambda: neu.squared_norm(torch.ones(4, 0)), ValueError, "updates must be a tensor"),
         (lambda: neu.squared_norm(torch.ones(4, 2).long()), ValueError, "updates must be a tensor of floating-point"),
-        (lambda: neu.limit_inputs(drawn()[0][0]), ValueError, "batch must have at least one leading dimension"),
-        (lambda: neu.td_loss(one_set(), neu.limit_inputs(drawn()[0]), 0.5, 2), ValueError, "inputs must hold contexts"),
-        (lambda: neu.draw_windows(3, 2, 4, S, D, np.random.default_rng(0), np.float32), TypeError, "dtype must be"),
+        (lambda: inputs.limit_inputs(drawn()[0][0]), ValueError, "batch must have at least one leading dimension"),
+        (lambda: neu.td_loss(one_set(), inputs.limit_inputs(drawn()[0]), 0.5, 2), ValueError, "inputs must hold contexts"),
+        (lambda: inputs.draw_windows(3, 2, 4, S, D, np.random.default_rng(0), np.float32), TypeError, "dtype must be"),
         (lambda: neu.squared_norm(torch.ones(2, 3)), ValueError, "updates must be a tensor .* with B >= 3"),
         (lambda: neu.squared_norm(np.ones((4, 3))), ValueError, "updates must be a tensor"),
         (lambda: neu.expected_update(one_set(), cut_of(1).here, 0.5, 2), TypeError, "windows must be of type Windows"),
         (lambda: neu.td_query_loss(one_set(), None, 0.5, 2), TypeError, "windows must be of type Windows; got None"),
-        (lambda: neu.windows(drawn()[0], None), TypeError, "contexts must be of type Contexts; got None"),
-        (lambda: neu.windows(*drawn(n=1)), ValueError, "contexts must have at least 2 transitions; got 1"),
-        (lambda: neu.draw_windows(0, 2, 4, S, D, None), ValueError, "n_batches must be .* at least 1; got 0"),
-        (lambda: neu.draw_windows(1, 0, 4, S, D, None), ValueError, "batch_size must be .* at least 1; got 0"),
-        (lambda: neu.draw_windows(1, 2, 0, S, D, None), ValueError, "n_transitions must be .* at least 1; got 0"),
-        (lambda: neu.draw_windows(1, 2, 4, S, D, 0), TypeError, "rng must be a numpy.random.Generator"),
+        (lambda: inputs.windows(drawn()[0], None), TypeError, "contexts must be of type Contexts; got None"),
+        (lambda: inputs.windows(*drawn(n=1)), ValueError, "contexts must have at least 2 transitions; got 1"),
+        (lambda: inputs.draw_windows(0, 2, 4, S, D, None), ValueError, "n_batches must be .* at least 1; got 0"),
+        (lambda: inputs.draw_windows(1, 0, 4, S, D, None), ValueError, "batch_size must be .* at least 1; got 0"),
+        (lambda: inputs.draw_windows(1, 2, 0, S, D, None), ValueError, "n_transitions must be .* at least 1; got 0"),
+        (lambda: inputs.draw_windows(1, 2, 4, S, D, 0), TypeError, "rng must be a numpy.random.Generator"),
         (lambda: neu.expected_update(one_set(), cut_of(3), 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(3,\) of their read-outs; got \(\)"),
         (lambda: neu.expected_update(one_set((2,)), cut_of(3)[:, None], 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(3, 2\)"),
-        (lambda: neu.limit_inputs("tasks"), TypeError, "batch must be of type Tasks"),
+        (lambda: inputs.limit_inputs("tasks"), TypeError, "batch must be of type Tasks"),
         (lambda: neu.limit_update({"V": None, "A": None}, None, 0.5, 2), ValueError,
          "parameters must be masked; got V, A"),
         (lambda: neu.limit_update(one_set(), cut_of(3)[0].here, 0.5, 2), ValueError,
          "inputs must come from limit_inputs"),
-        (lambda: neu.limit_update(one_set((2,)), neu.limit_inputs(drawn()[0].reshape((5, 1, 1))), 0.5, 2), ValueError,
+        (lambda: neu.limit_update(one_set((2,)), inputs.limit_inputs(drawn()[0].reshape((5, 1, 1))), 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(5, 2\)"),
     ],
 )  # fmt: skip
@@ -535,7 +535,7 @@ def test_without_masks_the_gradient_grows_like_depth_and_the_error_still_wins():
     X, states = features.one_hot(3, np.sqrt(3)), np.array([[0, 1, 2, 0, 1], [1, 2, 0, 1, 2], [2, 0, 1, 2, 0]])
     reward, P = np.array([4.0, 0.0, 8.0]), np.roll(np.eye(3), 1, axis=1)
     batch = tasks.Tasks(*(np.stack([a] * 3) for a in (P, reward, X)))
-    windows = neu.windows(batch, tasks.Contexts(states, reward[states[:, :-1]], 3))
+    windows = inputs.windows(batch, tasks.Contexts(states, reward[states[:, :-1]], 3))
     sizes, losses = [], []
     for depth in (20, 40, 80):
         parameters = {
@@ -553,7 +553,7 @@ def test_without_masks_the_gradient_grows_like_depth_and_the_error_still_wins():
 def test_targets_of_another_shape_are_refused():
     """A gather would read some numbers of larger targets, and broadcast those of fewer tasks."""
     batch, contexts = drawn(4)
-    given, targets = inputs(batch, contexts), torch.from_numpy(batch.value(GAMMA))
+    given, targets = inputs.from_contexts(batch, contexts), torch.from_numpy(batch.value(GAMMA))
     neu.true_value_loss(one_set(), given, targets, GAMMA, 2)
     for wrong in (
         targets[None], targets[0], targets.T, targets[:1], targets[:-1], targets[:, :1], torch.cat([targets] * 2),
@@ -609,7 +609,7 @@ def test_a_set_that_overflows_has_a_loss_and_an_update_of_nan():
     one = parameters_of(random_model())
     parameters = {name: torch.stack([value, 1e300 * value]).detach() for name, value in one.items()}
     batch, contexts = drawn()
-    given = inputs(batch, contexts)
+    given = inputs.from_contexts(batch, contexts)
     loss = neu.td_loss(parameters, given, GAMMA, LAYERS)
     update = neu.expected_update(parameters, cut_of(1), GAMMA, LAYERS)
     assert torch.isfinite(loss[0]) and not torch.isfinite(loss[1])

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,35 +20,9 @@ FILES = {path.stem: [path] for path in SOURCE.glob("*.py") if not path.stem.star
 FILES |= {path.parent.name: sorted(path.parent.rglob("*.py")) for path in SOURCE.glob("*/__init__.py")}
 MODULES = sorted(FILES)
 
-# What each module of the core may import from the package, beside _settings: a module of the core never needs a later
-# one.
-ALLOWED = {
-    "_checks": set(),
-    "_construction": set(),
-    "_settings": set(),
-    "_extras": set(),
-    "_text": set(),
-    "_gymnasium": {"_checks"},
-    "mrp": {"_checks", "_gymnasium"},
-    "features": {"_checks"},
-    "td": {"_checks", "mrp"},
-    "reference": set(),
-    "prompt": {"_checks"},
-    "_tensors": {"_checks"},
-    "attention": {"_checks", "_tensors", "prompt"},
-    "dual_head": {"_checks", "_tensors", "prompt", "attention"},
-    "temporal_shift": {"_checks", "_tensors", "prompt", "attention"},
-    "model": {"_checks", "_construction", "_tensors", "prompt", "attention", "dual_head", "temporal_shift"},
-    "tasks": {"_checks", "mrp", "features"},
-    "state_form": {"attention", "_checks", "_construction", "_tensors", "prompt", "tasks", "dual_head", "temporal_shift"},
-    "neu": {"_checks", "_tensors", "tasks", "state_form"},
-    "checkpoint": {"_checks"},
-    "pretrain": {"_checks", "_construction", "tasks", "model", "state_form", "neu", "checkpoint"},
-    "runs": {"_checks", "checkpoint", "pretrain"},
-    "_cluster": {"pretrain", "runs"},
-    "sweep": {"_checks", "pretrain", "runs", "_cluster"},
-}
-NUMPY_HALF = ("mrp", "features", "td", "reference", "prompt", "tasks", "checkpoint")
+# The floors, as the docstring of the package lists them.
+FLOORS = {name: int(floor) for floor, name in re.findall(r"^(\d+) +``(\w+)``", ictd.__doc__, re.MULTILINE)}
+NUMPY_HALF = ("mrp", "features", "prompt", "reference", "environments", "empirical", "kernels", "td", "tasks", "rates")
 
 
 def nodes(module):
@@ -92,7 +67,7 @@ def test_import_is_light():
 
 def test_modules_load_on_first_use():
     """``ictd.td`` imports td and what it needs, not torch; an unknown name is an AttributeError."""
-    code = "import sys, ictd; ictd.td.softmax_kernel; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
+    code = "import sys, ictd; ictd.kernels.softmax_kernel; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
     assert python(code) == ["False", "True"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ictd.nothing
@@ -148,7 +123,7 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 from ictd import *
-print("{module}" in ictd.__all__, "{module}" in dir(ictd), td.softmax_kernel.__name__)
+print("{module}" in ictd.__all__, "{module}" in dir(ictd), kernels.softmax_kernel.__name__)
 """
     cure = f"ictd.{module} needs {missing}, which is not installed: pip install 'ictd[{extra}]'"
     expected = f"False True {cure} {missing} False True softmax_kernel"
@@ -177,13 +152,28 @@ except ModuleNotFoundError as error:
     assert python(code) == ["ictd._tensors"]
 
 
-@pytest.mark.parametrize("module", ALLOWED)
-def test_core_imports_point_one_way(module):
-    """mrp, features <- td; prompt, attention <- dual_head, temporal_shift <- model."""
-    own, others = imports(module)
-    assert own - {"_settings", "_extras", "_construction"} <= ALLOWED[module]  # which all may use
-    outside = others - set(sys.stdlib_module_names) - ({"distributed"} if module == "_cluster" else set())
-    assert outside <= ({"numpy"} if module in (*NUMPY_HALF, "_checks") else {"numpy", "torch", "tqdm"})
+def test_every_module_has_a_floor():
+    public = {module for module in MODULES if not module.startswith("_")}
+    assert set(FLOORS) == public
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module):
+    """A module imports from lower floors only; what is private in the package stands below all of them."""
+    own, _ = imports(module)
+    assert all(FLOORS.get(name, 0) < FLOORS.get(module, 1) for name in own), own
+
+
+@pytest.mark.parametrize("module", NUMPY_HALF)
+def test_the_numpy_half_needs_nothing_else(module):
+    assert imports(module)[1] - set(sys.stdlib_module_names) <= {"numpy"}
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_files_stay_small(path):
+    """A file that grows beyond a few screens holds two concepts; the exercises of a chapter may."""
+    if path.parent.name != "exercises":
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
 
 
 def test_errors_survive_a_process_pool():

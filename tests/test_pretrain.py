@@ -19,12 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close
 
-from ictd import checkpoint, convergence, neu, pretrain, tasks
+from ictd import checkpoint, convergence, inputs, kernels, neu, pretrain, tasks
 from ictd.checkpoint import CheckpointError
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain import Config, measures, steps, training
 from ictd.prompt import build_prompt
-from ictd.state_form import inputs, state_values
+from ictd.state_form import state_values
 
 SMALL = Config(
     gamma=0.6,
@@ -379,7 +379,7 @@ def test_history_at_the_end_is_that_of_the_model(changes):
             assert history.cosine_score_matrix[-1, index, layer] == pytest.approx(cosines, abs=1e-6)
             found = [
                 convergence.diagonality(
-                    convergence.population_kernel(batch.process(i, 0.5), batch.features[i], block[layer])
+                    kernels.population_kernel(batch.process(i, 0.5), batch.features[i], block[layer])
                 )
                 for i in range(config.n_held_out)
             ]
@@ -440,7 +440,7 @@ def test_references(changes):
         counts = np.bincount(trajectory.states[:-1], minlength=config.n_states)
         weight = process.stationary() if config.free == "none" else counts / counts.sum()
         # the state form of the constructed model: values of all states, also of those that the context lacks
-        M = convergence.empirical_kernel(trajectory, batch.features[i])
+        M = kernels.empirical_kernel(trajectory, batch.features[i])
         values = np.zeros(config.n_states)
         model = contexts[i].empirical()
         for _ in range(config.n_layers):
@@ -977,7 +977,7 @@ def test_it_is_what_a_run_records():
     held_out = tasks.draw(8, 4, 2, rng)
     contexts = held_out.sample(20, rng)
     tensors = {name: torch.tensor(value) for name, value in run.parameters.items()}
-    values = state_values(tensors, inputs(held_out, contexts), config.gamma, 2).numpy()
+    values = state_values(tensors, inputs.from_contexts(held_out, contexts), config.gamma, 2).numpy()
     np.testing.assert_allclose(pretrain.value_error(values, held_out, 0.5), run.history.value_error[-1], rtol=1e-12)
     constant = np.repeat(contexts.constant_value(0.5)[:, None], 4, axis=1)
     assert pretrain.value_error(constant, held_out, 0.5) == pytest.approx(run.value_error_constant)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from strategies import assert_close, empirical_kernel_loops
 
-from ictd import state_form, tasks
+from ictd import inputs, state_form, tasks
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt, rows
-from ictd.state_form import full_matrices, inputs, kernel, readout, state_values
+from ictd.state_form import full_matrices, kernel, readout, state_values
 
 GAMMA, LAYERS, S, D, N, K = 0.8, 4, 6, 3, 9, 2
 MASKED = ["tsm", "dual_head", "independent_heads"]
@@ -89,7 +89,7 @@ def compare(parameters, form, reference):
     """Values, loss and gradients of all seeds at once against ``reference(seed, Z)``, one seed at a time."""
     batch, contexts = instance()
     Z, rewards = torch.from_numpy(prompts(batch, contexts)), torch.tensor(contexts.rewards)
-    together = readout(parameters, inputs(batch, contexts), GAMMA, LAYERS, form)
+    together = readout(parameters, inputs.from_contexts(batch, contexts), GAMMA, LAYERS, form)
     assert together.shape == (K, 4, N + 1)
     loss = torch.stack([td_loss(together[seed], rewards[seed]) for seed in range(K)])
     gradients = torch.autograd.grad(loss.sum(), list(parameters.values()))
@@ -127,7 +127,7 @@ def test_free_parameters_are_the_full_model(free, form, sets):
 @pytest.mark.parametrize("form", ["tsm", "dual_head"])
 def test_masked_matrices_are_the_state_form(form):
     """The matrix form at masked V and A = the state form, in values and in the gradient of their common entries."""
-    batch = inputs(*instance())
+    batch = inputs.from_contexts(*instance())
     masked = parameters_of(["value_weights", "score_matrix"], 1)
     V, A = (matrix.detach().requires_grad_() for matrix in full_matrices(masked, D))
     fast, slow = readout(masked, batch, GAMMA, LAYERS), readout({"V": V, "A": A}, batch, GAMMA, LAYERS, form)
@@ -142,7 +142,7 @@ def test_masked_matrices_are_the_state_form(form):
 @pytest.mark.parametrize("names", [masked_names("independent_heads"), ("V", "A")])
 def test_seeds_do_not_mix(names):
     """A seed alone has the values and gradients that it has among others; NaN in one does not reach the other."""
-    batch = inputs(*instance())
+    batch = inputs.from_contexts(*instance())
     parameters = parameters_of(names, 1, scale=0.3)
     together = readout(parameters, batch, GAMMA, LAYERS)
     for seed in range(K):
@@ -170,7 +170,7 @@ def test_kernel_is_the_loop():
     """M[s, u] ~ c(u) exp x(u)^T A x(s) with a non-symmetric A: the source stands on the left."""
     batch, contexts = instance()
     A = torch.tensor(np.random.default_rng(1).normal(size=(D, D)) / 2)
-    given = inputs(batch, contexts)
+    given = inputs.from_contexts(batch, contexts)
     M = kernel(A, given.features, given.log_counts).numpy()
     for index in np.ndindex(K, 4):
         assert_close(M[index], empirical_kernel_loops(contexts.states[index], batch.features[index], A.numpy()), 1e-13)
@@ -179,7 +179,7 @@ def test_kernel_is_the_loop():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_kernel_is_safe_where_a_state_was_never_a_source(dtype):
     """log 0 = -inf gives weight exactly 0, rows of sum 1 and finite gradients, also with scores of size 1000."""
-    given = inputs(*instance(2), dtype=dtype)
+    given = inputs.from_contexts(*instance(2), dtype=dtype)
     assert torch.isinf(given.log_counts).any()
     A = (1000 * torch.eye(D, dtype=dtype)).requires_grad_()
     M = kernel(A, given.features, given.log_counts)
@@ -194,7 +194,7 @@ def test_inputs_hold_the_context():
     """Tensors of the arrays, in the type asked for; the prompts are those of `build_prompt`."""
     batch, contexts = instance()
     for dtype in (torch.float32, torch.float64):
-        given = inputs(batch, contexts, dtype)
+        given = inputs.from_contexts(batch, contexts, dtype)
         assert given.features.dtype == given.rewards.dtype == given.prompts().dtype == dtype
         assert_close(given.prompts(), prompts(batch, contexts), 1e-6 if dtype == torch.float32 else 0)
         assert given.states.tolist() == contexts.states.tolist()
@@ -206,7 +206,7 @@ def test_inputs_hold_the_context():
 def test_values_of_states():
     """Masked: every state has a value, which its columns show. Not masked: the mean of the columns, NaN without one."""
     batch, contexts = instance(5)
-    given = inputs(batch, contexts)
+    given = inputs.from_contexts(batch, contexts)
     masked = {name: value.detach() for name, value in parameters_of(masked_names("tsm"), 1).items()}
     values, columns = (function(masked, given, GAMMA, LAYERS) for function in (state_values, readout))
     assert values.shape == (K, 4, S) and torch.isfinite(values).all()
@@ -226,7 +226,7 @@ def test_values_of_states():
 
 def test_parameters_broadcast_over_batches():
     """One set of parameters on a batch with leading dimensions = the same parameters on each part."""
-    given = inputs(*instance())
+    given = inputs.from_contexts(*instance())
     masked = {name: value[0].detach() for name, value in parameters_of(masked_names("tsm"), 1).items()}
     values = readout(masked, given, GAMMA, LAYERS)
     assert values.shape == (K, 4, N + 1)
@@ -239,7 +239,7 @@ def test_constructed_parameters_in_state_form():
     model = SoftmaxICTD.constructed(D, LAYERS, GAMMA)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
     expected = model.values(prompts(batch, contexts))[..., -1, :].detach()
-    assert_close(readout(parameters, inputs(batch, contexts), GAMMA, LAYERS), expected)
+    assert_close(readout(parameters, inputs.from_contexts(batch, contexts), GAMMA, LAYERS), expected)
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -273,7 +273,7 @@ def test_bad_arguments(function, changes, kind, message):
     """The read-outs refuse what does not fit, in place of an answer that looks right."""
     good = {
         "parameters": {name: GOOD[name] for name in ("value_weights", "score_matrix")},
-        "inputs": inputs(*instance()),
+        "inputs": inputs.from_contexts(*instance()),
     }
     with pytest.raises(kind, match=f"^{message}"):
         function(**({"gamma": GAMMA, "n_layers": LAYERS} | good | changes))
@@ -284,11 +284,11 @@ def test_contexts_of_other_tasks():
     batch, contexts = instance()
     for wrong in (contexts[0], contexts.reshape((4, 2)), tasks.Contexts(contexts.states, contexts.rewards, S + 1)):
         with pytest.raises(ValueError, match="^contexts must have one context for each task"):
-            inputs(batch, wrong)
+            inputs.from_contexts(batch, wrong)
     with pytest.raises(TypeError, match="^dtype must be a floating torch.dtype"):
-        inputs(batch, contexts, torch.int64)
+        inputs.from_contexts(batch, contexts, torch.int64)
     with pytest.raises(TypeError, match="^batch must be of type Tasks"):
-        inputs(contexts, contexts)
+        inputs.from_contexts(contexts, contexts)
     assert state_form.leading_shape(parameters_of(("V", "A"), LAYERS)) == (K,)
 
 
@@ -313,12 +313,12 @@ def misshapen(tensor):
 def test_inputs_of_another_shape_are_refused(field):
     """None of them may be broadcast in silence; only the number of features is free."""
     batch, contexts = instance()
-    good = vars(inputs(batch[0], contexts[0]))
+    good = vars(inputs.from_contexts(batch[0], contexts[0]))
     for wrong in misshapen(good[field]):
         if wrong.shape[:-1] == good[field].shape[:-1] and field == "features":
             continue
         with pytest.raises((ValueError, TypeError), match="must"):
-            state_form.Inputs(**(good | {field: wrong}))
+            inputs.Inputs(**(good | {field: wrong}))
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_inputs_of_another_shape_are_refused(field):
 def test_inputs_are_checked(changes, kind, message):
     batch, contexts = instance()
     with pytest.raises(kind, match=f"^{message}"):
-        state_form.Inputs(**(vars(inputs(batch[0], contexts[0])) | changes))
+        inputs.Inputs(**(vars(inputs.from_contexts(batch[0], contexts[0])) | changes))
 
 
 @pytest.mark.parametrize("dtype, scale", [(torch.float16, 256), (torch.float32, 2e19), (torch.float64, 2e160)])
@@ -354,7 +354,7 @@ def test_features_whose_scores_overflow_are_refused(dtype, scale):
     batch, contexts = instance()
     large = tasks.Tasks(batch.transition, batch.reward, np.sign(batch.features) * scale)
     with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
-        inputs(large, contexts, dtype)
+        inputs.from_contexts(large, contexts, dtype)
     X = torch.tensor(large.features[0, 0], dtype=dtype)
     with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
         kernel(torch.eye(D, dtype=dtype), X, torch.zeros(S, dtype=dtype))
@@ -403,7 +403,7 @@ def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
     """Finite parameters that are too large raise; ``finite=False`` gives NaN for their set alone."""
     batch, contexts = instance()
     parameters = {name: value.detach() for name, value in parameters_of(names, 1).items()}
-    given = inputs(batch, contexts)
+    given = inputs.from_contexts(batch, contexts)
     good = readout(parameters, given, GAMMA, LAYERS)
     for value in parameters.values():
         value[0] *= 1e300
@@ -421,18 +421,17 @@ def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
 def test_matrix_form_computes_in_the_type_of_the_inputs(dtype):
     batch, contexts = instance()
     model = FullICTD.constructed(D, 2, GAMMA, 0.5, dtype=dtype)
-    given = inputs(batch, contexts, dtype)
+    given = inputs.from_contexts(batch, contexts, dtype)
     found = readout(dict(model.named_parameters()), given, GAMMA, 2)
     assert found.dtype == dtype
     torch.testing.assert_close(found, model.values(given.prompts())[..., -1, :])
 
 
 def test_limits_have_no_columns():
-    from ictd import neu
 
     batch, _ = instance()
     parameters = {name: value for name, value in GOOD.items() if name in ("value_weights", "score_matrix")}
-    limit = neu.limit_inputs(batch)
+    limit = inputs.limit_inputs(batch)
     for call in (limit.prompts, lambda: readout(parameters, limit, GAMMA, LAYERS)):
         with pytest.raises(ValueError, match="^inputs must hold contexts of finite length"):
             call()

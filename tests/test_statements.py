@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import attention, convergence, features, mrp, td
+from ictd import attention, convergence, empirical, features, kernels, mrp, td
 from ictd.claims import random_instances
 from ictd.model import SoftmaxICTD
 from ictd.prompt import build_prompt
@@ -21,7 +21,7 @@ def instances(count=60, seed=0):
 def on_sources(p):
     """M, P_hat and r_hat of a closed walk, on the states that it left."""
     U = np.flatnonzero(p.model.visited)
-    return td.state_kernel(p.model, p.X)[np.ix_(U, U)], p.model.transition[np.ix_(U, U)], p.model.reward[U]
+    return kernels.state_kernel(p.model, p.X)[np.ix_(U, U)], p.model.transition[np.ix_(U, U)], p.model.reward[U]
 
 
 def leaked(states, rewards, gamma, n_states):
@@ -54,8 +54,8 @@ def test_batch_td_settles_for_steps_below_two_over_one_plus_gamma_and_not_always
 def test_a_start_without_the_swinging_part_settles_even_at_the_border():
     """Why the rewards of A, B, A must be unequal there."""
     for rewards, settles in [([1.0, 1.0], True), ([1.0, -1.0], False)]:
-        walk, rest = mrp.Trajectory([0, 1, 0], rewards), (0.9, 2000, 2 / 1.9, td.tabular_score())
-        target = td.certainty_equivalence(td.empirical_model(walk, 2), 0.9)
+        walk, rest = mrp.Trajectory([0, 1, 0], rewards), (0.9, 2000, 2 / 1.9, kernels.tabular_score())
+        target = empirical.certainty_equivalence(empirical.empirical_model(walk, 2), 0.9)
         run = td.weighted_softmax_td_states(walk, features.one_hot(2), *rest)
         assert (np.abs(run[-1] - target).max() < 1e-6) == settles
 
@@ -87,8 +87,8 @@ def test_the_speed_limit_is_an_eigenvalue_not_the_largest_one():
 
 
 def test_a_start_without_a_part_along_one_beats_the_discount_and_almost_no_other_does():
-    score, rest = td.inner_product_score(2.5), (features.one_hot(2), 0.9, 60, 1.0)
-    target = td.certainty_equivalence(td.empirical_model(BACK_AND_FORTH, 2), 0.9)
+    score, rest = kernels.inner_product_score(2.5), (features.one_hot(2), 0.9, 60, 1.0)
+    target = empirical.certainty_equivalence(empirical.empirical_model(BACK_AND_FORTH, 2), 0.9)
 
     def rate(initial, first, last):
         errors = np.abs(td.weighted_softmax_td_states(BACK_AND_FORTH, *rest, score, initial) - target).max(axis=1)
@@ -103,8 +103,8 @@ def test_small_scales_have_errors_of_second_order_in_every_instance_with_three_s
     def errors(p, epsilon):
         sources = p.x[:-1]
         centred = p.x @ (sources - sources.mean(axis=0)).T
-        scores = [td.bilinear_score(sign * epsilon * np.eye(p.x.shape[1])) for sign in (1, -1)]
-        plus, minus = (len(sources) * td.softmax_kernel(p.x, sources, score) for score in scores)
+        scores = [kernels.bilinear_score(sign * epsilon * np.eye(p.x.shape[1])) for sign in (1, -1)]
+        plus, minus = (len(sources) * kernels.softmax_kernel(p.x, sources, score) for score in scores)
         return np.array(
             [np.abs(plus - 1 - epsilon * centred).max(), np.abs((plus - minus) / (2 * epsilon) - centred).max()]
         )
@@ -136,9 +136,9 @@ def test_weights_of_states_keep_one_value_for_each_state_and_weights_of_position
 
 def test_equal_lengths_listen_to_themselves_if_no_two_states_share_their_features():
     X = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    score = td.inner_product_score(100.0)
-    assert td.softmax_kernel(X, X, score).diagonal().min() > 0.99
-    assert td.softmax_kernel(X[[0, 0, 2]], X[[0, 0, 2]], score).diagonal().min() == pytest.approx(0.5)
+    score = kernels.inner_product_score(100.0)
+    assert kernels.softmax_kernel(X, X, score).diagonal().min() > 0.99
+    assert kernels.softmax_kernel(X[[0, 0, 2]], X[[0, 0, 2]], score).diagonal().min() == pytest.approx(0.5)
 
 
 def test_two_sources_converge_at_step_one_and_a_new_query_can_make_them_diverge():
@@ -150,7 +150,7 @@ def test_two_sources_converge_at_step_one_and_a_new_query_can_make_them_diverge(
         assert convergence.spectral_radius(J) < 1
     angles = np.array([0, 0.3, np.pi / 2])
     X, new = np.column_stack([np.cos(angles), np.sin(angles)]), mrp.Trajectory([0, 1, 2], [1.0, -1.0])
-    run = td.weighted_softmax_td_states(new, X, 0.9, 300, 1.0, td.inner_product_score(5.0))
+    run = td.weighted_softmax_td_states(new, X, 0.9, 300, 1.0, kernels.inner_product_score(5.0))
     assert np.abs(run[-1]).max() > 1e6
 
 
@@ -161,15 +161,15 @@ def test_one_long_step_removes_the_common_level_and_helps_more_with_one_hot_feat
         rng = np.random.default_rng([77, seed])
         process = mrp.boyan_chain(8, 0.9, rng)
         walk, X = process.sample(200, rng), features.gaussian(8, 4, rng)
-        model = td.empirical_model(walk, 8)
+        model = empirical.empirical_model(walk, 8)
         if not model.visited.all():
             continue
-        target = td.certainty_equivalence(model, 0.9)
+        target = empirical.certainty_equivalence(model, 0.9)
         for name, given, scale in [("one-hot", features.one_hot(8), 6.0), ("gaussian", X, 1.0)]:
-            score = td.inner_product_score(scale)
+            score = kernels.inner_product_score(scale)
             runs = [td.weighted_softmax_td_states(walk, given, 0.9, 20, s, score)[-1] for s in (1.0, sizes)]
             gains[name].append([np.abs(run - target).max() for run in runs])
-        M = td.state_kernel(model, features.one_hot(8), td.inner_product_score(6.0))
+        M = kernels.state_kernel(model, features.one_hot(8), kernels.inner_product_score(6.0))
         moduli = np.sort(np.abs(np.linalg.eigvals(convergence.iteration_matrix(M, model.transition, 0.9))))
         assert moduli[-1] == pytest.approx(0.9) and moduli[-2] < 0.8  # the common level is what is slow
     slow, fast = np.median(gains["one-hot"], axis=0)
@@ -188,7 +188,7 @@ def test_a_leaked_query_pulls_against_its_own_sign_not_towards_zero():
     for p in instances(150):
         p = p.closed()
         v, U = leaked(p.trajectory.states, p.rewards, p.gamma, len(p.X))
-        certain = td.certainty_equivalence(p.model, p.gamma)[U]
+        certain = empirical.certainty_equivalence(p.model, p.gamma)[U]
         at = int(U[: p.trajectory.states[-1]].sum())
         moved = (v - certain) * np.sign(certain[at])
         assert (moved <= 1e-9).all() and abs(v[at]) <= abs(certain[at])
@@ -203,7 +203,7 @@ def test_with_a_late_mask_it_is_not_always_the_query_that_loses_most():
     losers = []
     for p in instances(200):
         if len(np.unique(p.trajectory.states)) > 1:
-            omega = td.softmax_kernel(p.x, p.x)[:, -1]
+            omega = kernels.softmax_kernel(p.x, p.x)[:, -1]
             losers.append(omega[-1] >= omega.max() - 1e-12)
     assert 0.7 < np.mean(losers) < 0.98
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close, seeds
 
-from ictd import features, mrp, tasks, td
+from ictd import empirical, features, mrp, tasks
 
 FAMILIES = list(tasks.FAMILIES)
 families = st.sampled_from(FAMILIES)
@@ -66,7 +66,7 @@ def test_paths_are_the_plain_loop(seed, n_states):
     first, uniforms = rng.integers(n_states, size=(2, 3)), rng.random((2, 3, 30))
     uniforms[..., :4] = [0, np.nextafter(1, 0), 0, np.nextafter(1, 0)]
     uniforms[..., 4:8] = np.minimum(np.cumsum(P[0, 0, 0])[rng.integers(n_states, size=4)], np.nextafter(1, 0))
-    states = tasks.sample_paths(P, first, uniforms)
+    states = mrp.sample_paths(P, first, uniforms)
     for i, j in np.ndindex(2, 3):
         assert states[i, j].tolist() == plain_path(P[i, j], first[i, j], uniforms[i, j])
         assert (P[i, j][states[i, j, :-1], states[i, j, 1:]] > 0).all()
@@ -77,9 +77,9 @@ def test_paths_broadcast_the_transition():
     rng = np.random.default_rng(0)
     P, first, uniforms = sparse_rows(rng, 2, 1, 5, 5), rng.integers(5, size=(2, 7)), rng.random((2, 7, 20))
     copies = np.broadcast_to(P, (2, 7, 5, 5))
-    np.testing.assert_array_equal(tasks.sample_paths(P, first, uniforms), tasks.sample_paths(copies, first, uniforms))
+    np.testing.assert_array_equal(mrp.sample_paths(P, first, uniforms), mrp.sample_paths(copies, first, uniforms))
     np.testing.assert_array_equal(
-        tasks.sample_paths(P[0, 0], first[0], uniforms[0]), tasks.sample_paths(P[0], first[0], uniforms[0])
+        mrp.sample_paths(P[0, 0], first[0], uniforms[0]), mrp.sample_paths(P[0], first[0], uniforms[0])
     )
 
 
@@ -163,12 +163,12 @@ def test_no_stationary_distribution_without_irreducibility(transition):
 
 @given(seeds, families, st.integers(1, 30))
 def test_empirical_models(seed, family, n):
-    """Counts, frequencies and mean rewards of `td.empirical_model`, with 0 where that has NaN."""
+    """Counts, frequencies and mean rewards of `empirical.empirical_model`, with 0 where that has NaN."""
     rng = np.random.default_rng(seed)
     contexts = tasks.draw(6, 6, 2, rng, family).reshape((2, 3)).sample(n, rng, reward_noise=0.5)
     counts, transition, reward = contexts.empirical()
     for index in np.ndindex(2, 3):
-        model = td.empirical_model(contexts.trajectory(index), 6)
+        model = empirical.empirical_model(contexts.trajectory(index), 6)
         np.testing.assert_array_equal(counts[index], model.counts)
         assert_close(transition[index], model.transition, 1e-15)
         assert_close(reward[index], np.nan_to_num(model.reward), 1e-13)
@@ -176,15 +176,15 @@ def test_empirical_models(seed, family, n):
 
 @pytest.mark.parametrize("n", [1, 3, 8, 40])
 def test_certainty_equivalence(n):
-    """Where a state was a source, `td.certainty_equivalence` with the constant predictor at the boundary; else that."""
+    """Where a state was a source, `empirical.certainty_equivalence` with the constant predictor at the boundary; else that."""
     rng = np.random.default_rng(n)
     contexts = tasks.draw(50, 6, 2, rng, "dense").sample(n, rng, reward_noise=0.5)
     values, constant = contexts.certainty_equivalence(0.8), contexts.constant_value(0.8)
     boundaries = 0
     for i in range(50):
         trajectory = contexts.trajectory(i)
-        model = td.empirical_model(trajectory, 6)
-        expected = td.certainty_equivalence(model, 0.8, boundary=constant[i])
+        model = empirical.empirical_model(trajectory, 6)
+        expected = empirical.certainty_equivalence(model, 0.8, boundary=constant[i])
         assert constant[i] == pytest.approx(trajectory.rewards.mean() / 0.2, rel=1e-14)
         assert_close(values[i], np.where(model.visited, expected, constant[i]), 1e-12)
         boundaries += not model.visited[trajectory.states[-1]]

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from ictd import td, verify
+from ictd import empirical, kernels, td, verify
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def fails(n_instances=5):
 
 
 def test_a_query_that_attends_to_itself_is_found(monkeypatch):
-    kernel = td.softmax_kernel
+    kernel = kernels.softmax_kernel
 
     def unmasked(queries, sources, score=None, counts=None):
         if counts is not None or len(queries) != len(sources) + 1:
@@ -91,7 +91,7 @@ def test_a_query_that_attends_to_itself_is_found(monkeypatch):
 
 
 def test_a_transposed_score_matrix_is_found(monkeypatch):
-    score = td.bilinear_score
+    score = kernels.bilinear_score
     monkeypatch.setattr(td, "bilinear_score", lambda A: score(np.transpose(A)))
     failed = fails()
     assert "plain loops = position form" in failed
@@ -102,11 +102,11 @@ def test_a_transposed_score_matrix_is_found(monkeypatch):
 
 
 def test_wrong_means_are_found(monkeypatch):
-    model = td.empirical_model
+    model = empirical.empirical_model
 
     def slightly_wrong(trajectory, n_states):
         good = model(trajectory, n_states)
-        return td.EmpiricalModel(good.counts, good.transition, good.reward * 1.001, good.visited)
+        return empirical.EmpiricalModel(good.counts, good.transition, good.reward * 1.001, good.visited)
 
     monkeypatch.setattr(td, "empirical_model", slightly_wrong)
     failed = fails()
@@ -118,7 +118,7 @@ def test_wrong_means_are_found(monkeypatch):
 
 
 def test_a_wrong_state_kernel_is_found(monkeypatch):
-    kernel = td.state_kernel
+    kernel = kernels.state_kernel
     monkeypatch.setattr(td, "state_kernel", lambda *arguments: kernel(*arguments) * 0.9)
     failed = fails()
     assert "J 1 = (1 - alpha (1 - gamma)) 1" in failed
@@ -186,14 +186,14 @@ def test_attention_that_is_not_balanced_is_found(monkeypatch):
     from ictd import convergence
 
     def softmax_only(weights, X):
-        return td.softmax_kernel(X, X, counts=weights)
+        return kernels.softmax_kernel(X, X, counts=weights)
 
     monkeypatch.setattr(convergence, "balanced_kernel", softmax_only)
     assert "balanced attention: radius of J below 1" in fails()
 
 
 def test_a_limit_that_is_not_certainty_equivalence_is_found(monkeypatch):
-    solve = td.certainty_equivalence
+    solve = empirical.certainty_equivalence
     monkeypatch.setattr(td, "certainty_equivalence", lambda model, gamma: solve(model, gamma / 2))
     assert {"certainty equivalence is a fixed point", "deep limit = certainty equivalence, sharp one-hot"} <= fails()
 

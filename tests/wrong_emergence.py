@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from wrong_temporal_shift_module import in_float32
 
-from ictd import convergence, pretrain, td
+from ictd import convergence, kernels, pretrain
 from ictd.model import SoftmaxICTD
 from ictd.prompt import build_prompt
 
@@ -27,7 +27,7 @@ def diagonality(of):
 
     def function(states, X, A):
         counts = np.bincount(states[:-1], minlength=len(X))
-        M = td.softmax_kernel(X, X, td.bilinear_score(A), counts)
+        M = kernels.softmax_kernel(X, X, kernels.bilinear_score(A), counts)
         return convergence.diagonality(M, of(counts, states))
 
     return function
@@ -44,25 +44,25 @@ def diagonality_in_loops(states, X, A):
 
 def diagonality_of_columns(states, X, A):
     """From the softmax over positions."""
-    K = td.softmax_kernel(X[np.unique(states[:-1])], X[states[:-1]], td.bilinear_score(A))
+    K = kernels.softmax_kernel(X[np.unique(states[:-1])], X[states[:-1]], kernels.bilinear_score(A))
     own = (K * (np.unique(states[:-1])[:, None] == states[:-1])).sum(axis=1)
     return [own.mean(), own.min()]
 
 
 def weighted_by_counts(states, X, A):
     counts = np.bincount(states[:-1], minlength=len(X))
-    diagonal = td.softmax_kernel(X, X, td.bilinear_score(A), counts).diagonal()
+    diagonal = kernels.softmax_kernel(X, X, kernels.bilinear_score(A), counts).diagonal()
     return np.average(diagonal, weights=counts), diagonal[counts > 0].min()
 
 
 def half_mended(states, X, A):
     counts = np.bincount(states[:-1], minlength=len(X))
-    diagonal = td.softmax_kernel(X, X, td.bilinear_score(A), counts).diagonal()
+    diagonal = kernels.softmax_kernel(X, X, kernels.bilinear_score(A), counts).diagonal()
     return diagonal[counts > 0].mean(), diagonal.min()
 
 
 def without_counts(states, X, A):
-    return convergence.diagonality(td.softmax_kernel(X, X, td.bilinear_score(A)))
+    return convergence.diagonality(kernels.softmax_kernel(X, X, kernels.bilinear_score(A)))
 
 
 def forward(kernel, discount=True):
@@ -102,7 +102,7 @@ def without_residual(x, rewards, gamma, w, A, n_layers):
 
 
 def scores(matrix):
-    return lambda x, A: td.softmax_kernel(x, x[:-1], td.bilinear_score(matrix(A)))
+    return lambda x, A: kernels.softmax_kernel(x, x[:-1], kernels.bilinear_score(matrix(A)))
 
 
 def trained(seeds=3, **options):
@@ -241,15 +241,15 @@ WRONG = [
     ("emergence.bug_digits", forward(scores(lambda A: A), discount=False), "the discount is missing"),
     (
         "emergence.bug_digits",
-        forward(lambda x, A: td.softmax_kernel(x, x, td.bilinear_score(A))[:, :-1]),
+        forward(lambda x, A: kernels.softmax_kernel(x, x, kernels.bilinear_score(A))[:, :-1]),
         "no successor",
     ),
-    ("emergence.bug_digits", forward(lambda x, A: td.softmax_kernel(x, x[1:], td.bilinear_score(A))), "are entered"),
+    ("emergence.bug_digits", forward(lambda x, A: kernels.softmax_kernel(x, x[1:], kernels.bilinear_score(A))), "are entered"),
     ("emergence.bug_digits", without_residual, "the residual is missing"),
     ("emergence.bug_digits", lambda *a: forward_in_loops(*a[:3], np.abs(a[3]) * [1, 1, -1], *a[4:]), "n = 8, d = 2"),
     (
         "emergence.bug_digits",
-        forward(lambda x, A: td.softmax_kernel(x, x[:-1], td.bilinear_score(2 * A))),
+        forward(lambda x, A: kernels.softmax_kernel(x, x[:-1], kernels.bilinear_score(2 * A))),
         "look at the scores",
     ),
     (

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from wrong_temporal_shift_module import in_float32
 
-from ictd import neu, tasks
+from ictd import inputs, neu, tasks
 from ictd.model import SoftmaxICTD
 
 REST = 40 / 17
@@ -60,7 +60,7 @@ def products_variant(second="same", share=1.0, size=None, step_size=0.5):
             "unseeded": lambda: [np.random.default_rng(), rng],
             "ours": lambda: [rng, rng],
         }[second]()
-        draws = [neu.draw_windows(n_pairs, batch_size, 8, 6, 4, generator) for generator in rngs]
+        draws = [inputs.draw_windows(n_pairs, batch_size, 8, 6, 4, generator) for generator in rngs]
         updates = [neu.updates(parameters, draw, n_pairs, 0.5, 2).numpy() for draw in draws]
         return share * (updates[0] * updates[1 if size is None else 0]).sum(axis=1)
 
@@ -73,7 +73,7 @@ def of_single_pair(batch_size, n_pairs, rng):
 
 def updates(batch_size, n_batches, rng):
     parameters = dict(SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5).named_parameters())
-    return neu.updates(parameters, neu.draw_windows(n_batches, batch_size, 8, 6, 4, rng), n_batches, 0.5, 2).numpy()
+    return neu.updates(parameters, inputs.draw_windows(n_batches, batch_size, 8, 6, 4, rng), n_batches, 0.5, 2).numpy()
 
 
 def inner(first, second):
@@ -211,7 +211,7 @@ def other_walks_of_the_same_tasks(batch_size, n_pairs, rng):
     parameters = dict(SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5).named_parameters())
     shape = (n_pairs, batch_size)
     batch = tasks.draw(n_pairs * batch_size, 6, 4, rng)
-    draws = [neu.windows(batch.reshape(shape), batch.sample(9, rng).reshape(shape)) for _ in range(2)]
+    draws = [inputs.windows(batch.reshape(shape), batch.sample(9, rng).reshape(shape)) for _ in range(2)]
     first, second = (neu.updates(parameters, draw, n_pairs, 0.5, 2).numpy() for draw in draws)
     return (first * second).sum(axis=1)
 

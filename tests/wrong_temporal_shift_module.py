@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from wrong_weighted_softmax_td import softmax
 
-from ictd import attention, mrp, td
+from ictd import attention, empirical, mrp
 from ictd.temporal_shift import TSMLayer
 
 
@@ -132,8 +132,8 @@ def symmetric_scores(Z, V, A, gamma):
 def limit_variant(offset_of, discount=1.0, sign=1.0):
     def function(states, rewards, offset, gamma):
         changed = rewards + sign * (gamma if discount != 1 else 1) * offset_of(offset)
-        model = td.empirical_model(mrp.Trajectory(states, changed), max(states) + 1)
-        return td.certainty_equivalence(model, gamma)
+        model = empirical.empirical_model(mrp.Trajectory(states, changed), max(states) + 1)
+        return empirical.certainty_equivalence(model, gamma)
 
     return function
 

@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ictd.td import softmax_kernel, weighted_softmax_td
+from ictd.kernels import softmax_kernel
+from ictd.td import weighted_softmax_td
 
 
 def softmax(scores, axis=1):

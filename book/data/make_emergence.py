@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ictd import pretrain, runs, tasks
-from ictd.state_form import inputs, state_values
+from ictd import inputs, pretrain, runs, tasks
+from ictd.state_form import state_values
 
 FOLDERS = {
     "gamma9": "depth/layers-10",

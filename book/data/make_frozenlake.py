@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictd import mrp
+from ictd import environments
 
 GAMMA = 0.9
 SEED = 0
@@ -32,7 +32,7 @@ def policy():
 
 def trajectory():
     """The rollout, with the rewards that the environment paid."""
-    return mrp.rollout_gymnasium(environment(), policy(), N_TRANSITIONS, np.random.default_rng(SEED))
+    return environments.rollout_gymnasium(environment(), policy(), N_TRANSITIONS, np.random.default_rng(SEED))
 
 
 def text():

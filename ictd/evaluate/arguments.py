@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ictd import _checks, td
+from ictd import _checks, empirical
 
 # Tables of S x S and eigenvalues: a few seconds at this size.
 MAX_STATES = 2000
@@ -58,7 +58,7 @@ class Transitions:
     Attributes
     ----------
     sources, successors, units : ndarray of int, shape (m,)
-        The state that was left, the one that was entered (`td.END` for the end), and the number of what is independent
+        The state that was left, the one that was entered (`empirical.END` for the end), and the number of what is independent
         of the rest: the episode, with all pieces into which missing values broke it.
     rewards : ndarray, shape (m,)
     n_episodes, n_ends, n_left_out : int
@@ -151,7 +151,7 @@ def linked(index, rewards, episodes, done, units=None):
     return Transitions(
         state[known],
         reward[known],
-        np.where(end, td.END, np.append(state[1:], 0))[known],
+        np.where(end, empirical.END, np.append(state[1:], 0))[known],
         (episode if units is None else units[order])[known],
         n_episodes,
         int(end.sum()),

@@ -5,17 +5,21 @@ import itertools
 
 import numpy as np
 
-from ictd import _checks, _settings, convergence, td
+from ictd import _checks, _settings, convergence, empirical, kernels, td
 from ictd import features as feature_maps
 from ictd.evaluate import arguments, cautions
 from ictd.evaluate.result import Evaluation
+from ictd.evaluate.trained import check_model, trained_values
 from ictd.evaluate.uncertainty import standard_error
 
-# Beyond this condition number the limit of a context with never-left states is lost in rounding.
-WORST_CONDITION = 1e10
+
+# Where neither the caller nor a model says it.
+GAMMA, N_LAYERS = 0.9, 50
 
 
-def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.0, episodes=None, done=None):
+def evaluate(
+    states, rewards, features=None, *, gamma=None, n_layers=None, scale=1.0, episodes=None, done=None, model=None
+):
     """Run weighted softmax TD on a walk or on many episodes, from v_0 = 0 with step size 1.
 
     Transitions never cross episodes. An episode that is done leads to an end that is worth 0: the rows of the
@@ -32,10 +36,10 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
         the last row of an episode may have that is not done.
     features : array_like, shape (n+1, d), optional
         Features of S_0..S_n, equal for equal states. Default: one-hot.
-    gamma : float
-        Discount in [0, 1).
-    n_layers : int
-        Number of layers (steps) L, at least 0.
+    gamma : float, optional
+        Discount in [0, 1). Default: that of the model, or 0.9.
+    n_layers : int, optional
+        Number of layers (steps) L, at least 0. Default: that of the model, or 50.
     scale : float
         Positive score scale: scores are scale * <x(s), x(s')>; for one-hot features the scale for equal
         states and 0 for different ones.
@@ -44,6 +48,9 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
     done : sequence of n+1 truth values, optional
         Whether the row leads to the end: booleans, 1 and 0, or text such as "yes" and "no". Without ``episodes`` the
         row after it begins the next one. A time limit that cuts an episode off is not an end.
+    model : SoftmaxICTD or FullICTD, optional
+        A trained model, for example of `runs.SavedRun.model`, to be run on the walk as well: needs torch, one walk
+        and the features, gamma and number of layers that the model has.
 
     Returns
     -------
@@ -57,33 +64,39 @@ def evaluate(states, rewards, features=None, *, gamma=0.9, n_layers=50, scale=1.
         episode; data without any transition.
     """
     with _settings.numpy_defaults():
-        return _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
+        return _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done, model)
 
 
-def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done):
+def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done, model):
+    several = episodes is not None or done is not None
+    if model is not None:
+        gamma, n_layers = check_model(model, gamma, n_layers, features, several)
     entries = arguments.labels("states", states)
     labels, index = arguments.numbered(entries, "states", arguments.MAX_STATES)
-    if episodes is None and done is None:
+    if not several:
         transitions = arguments.one_walk(index, rewards)
     else:
         transitions = arguments.many_episodes(index, rewards, episodes, done)
     X = None if features is None else arguments.features_of_states(features, labels, index)
-    gamma = _checks.discount(gamma) + 0.0  # without the sign of -0.0
-    n_layers = _checks.integer("n_layers", n_layers, low=0)
+    gamma = _checks.discount(GAMMA if gamma is None else gamma) + 0.0  # without the sign of -0.0
+    n_layers = _checks.integer("n_layers", N_LAYERS if n_layers is None else n_layers, low=0)
     scale = _checks.real("scale", scale, low=0, low_open=True, high=arguments.LARGEST)
 
-    model = td.model_of_transitions(transitions.sources, transitions.rewards, transitions.successors, len(labels))
-    certainty_equivalence = _certainty_equivalence(model, gamma)
-    error = standard_error(transitions, model, certainty_equivalence, gamma)
+    context = empirical.model_of_transitions(
+        transitions.sources, transitions.rewards, transitions.successors, len(labels)
+    )
+    certainty_equivalence = _certainty_equivalence(context, gamma)
+    error = standard_error(transitions, context, certainty_equivalence, gamma)
+    trained = None if model is None else trained_values(model, X, index, transitions.rewards, context)
 
-    X, group, merged = _as_the_algorithm_sees_it(X, transitions, model)
-    kernel = td.state_kernel(merged, X, td.inner_product_score(scale))
+    X, group, merged = _as_the_algorithm_sees_it(X, transitions, context)
+    kernel = kernels.state_kernel(merged, X, kernels.inner_product_score(scale))
     value = _last_layer(merged, kernel, gamma, n_layers)
-    limit, radius = _limit(merged, kernel, gamma)
+    limit, radius = convergence.limit(kernel, merged, gamma)
 
     result = Evaluation(
         labels,
-        model.counts,
+        context.counts,
         value[group],
         certainty_equivalence,
         error,
@@ -96,8 +109,8 @@ def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
         transitions.n_episodes,
         transitions.n_ends,
         transitions.n_left_out,
+        trained=trained,
     )
-    several = episodes is not None or done is not None
     return dataclasses.replace(
         result,
         warnings=(
@@ -112,19 +125,13 @@ def _evaluate(states, rewards, features, gamma, n_layers, scale, episodes, done)
     )
 
 
-def _certainty_equivalence(model, gamma):
+def _certainty_equivalence(context, gamma):
     """The value of the empirical model, NaN for the states that lead to one that was never left."""
-    determined = model.visited & ~_leading_to(~model.visited, model.transition)
+    unknown = _leading_to(~context.visited, context.transition)
     if gamma == 0:  # what follows does not matter
-        determined = model.visited
-    result = np.full(model.counts.size, np.nan)
-    if determined.any():
-        inside = np.ix_(determined, determined)
-        part = td.EmpiricalModel(
-            model.counts[determined], model.transition[inside], model.reward[determined], model.visited[determined]
-        )
-        result[determined] = td.certainty_equivalence(part, gamma)
-    return result
+        unknown = ~context.visited
+    values = empirical.values_with_boundary(context.transition, context.reward, unknown, 0.0, gamma)
+    return np.where(unknown, np.nan, values)
 
 
 def _leading_to(targets, transition):
@@ -142,40 +149,16 @@ def _as_the_algorithm_sees_it(X, transitions, model):
         return feature_maps.one_hot(len(model.counts)), np.arange(len(model.counts)), model
     distinct, group = np.unique(X + 0.0, axis=0, return_inverse=True)
     group = group.reshape(-1)
-    on = transitions.successors != td.END
-    successors = np.where(on, group[transitions.successors], td.END)
-    merged = td.model_of_transitions(group[transitions.sources], transitions.rewards, successors, len(distinct))
+    on = transitions.successors != empirical.END
+    successors = np.where(on, group[transitions.successors], empirical.END)
+    merged = empirical.model_of_transitions(group[transitions.sources], transitions.rewards, successors, len(distinct))
     return distinct, group, merged
 
 
 def _last_layer(model, kernel, gamma, n_layers):
     """v_L, or the first values that overflowed."""
     values = np.zeros(len(kernel))
-    for values in td.bellman_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
+    for values in td.context_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
         if not np.isfinite(values).all():
             break
     return values
-
-
-def _limit(model, kernel, gamma):
-    """Limit of the iteration from 0, if it converges, and its spectral radius.
-
-    From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
-    the states that were left see P_UU + P_UQ W.
-    """
-    inside, outside = np.flatnonzero(model.visited), np.flatnonzero(~model.visited)
-    inner, transition = kernel[np.ix_(inside, inside)], model.transition[np.ix_(inside, inside)]
-    limit = np.full(len(kernel), np.nan)
-    if outside.size:
-        if np.linalg.cond(inner, 1) > WORST_CONDITION:
-            return limit, np.nan
-        W = np.linalg.solve(inner.T, kernel[np.ix_(outside, inside)].T).T
-        transition = transition + model.transition[np.ix_(inside, outside)] @ W
-    radius = convergence.spectral_radius(convergence.iteration_matrix(inner, transition, gamma))
-    try:
-        limit[inside] = np.linalg.solve(np.eye(inside.size) - gamma * transition, model.reward[inside])
-    except np.linalg.LinAlgError:
-        return limit, radius
-    if outside.size:
-        limit[outside] = W @ limit[inside]
-    return limit, radius

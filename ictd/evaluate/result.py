@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictd import _checks
+from ictd import _checks, _text
 from ictd.evaluate.arguments import numbered
 
 # "At its limit" means within this share of the largest value.
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 # What the shell has opened.
 STREAM = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})|/dev/(stdin|stdout|stderr)")
 
-COLUMNS = ("state", "visits", "value", "certainty_equivalence", "standard_error")
+COLUMNS = ("state", "visits", "value", "trained", "certainty_equivalence", "standard_error")
 SORTS = ("value", "visits", "state")
 
 
@@ -59,6 +59,8 @@ class Evaluation(_checks.ReadOnly):
         What to know before using the values.
     notes : tuple of str
         What was left out, and how the rows were read.
+    trained : ndarray, shape (S,), or None
+        What the trained model reads out, if there is one.
     """
 
     states: tuple
@@ -77,9 +79,10 @@ class Evaluation(_checks.ReadOnly):
     n_left_out: int
     warnings: tuple = ()
     notes: tuple = ()
+    trained: np.ndarray | None = None
 
     def __post_init__(self):
-        names = ("visits", "value", "certainty_equivalence", "standard_error", "limit")
+        names = ("visits", "value", "certainty_equivalence", "standard_error", "limit", "trained")
         _checks.freeze(self, **{name: getattr(self, name) for name in names})
 
     @property
@@ -101,15 +104,20 @@ class Evaluation(_checks.ReadOnly):
             return None
         return max(1, math.ceil(math.log(target / self.distance) / math.log(max(self.radius, 1e-300))))
 
+    @property
+    def columns(self):
+        """Names of the columns of the table: "trained" only if there is a trained model."""
+        return tuple(name for name in COLUMNS if name != "trained" or self.trained is not None)
+
     def rows(self, sort=None):
-        """Yield (state, visits, value, certainty_equivalence, standard_error); None for an undetermined number.
+        """Yield the entries of `columns` for each state; None for an undetermined number.
 
         Parameters
         ----------
         sort : "value", "visits" or "state", optional
             The first two descending, rows that compare equal in the order of ``states``. Default: that order.
         """
-        numbers = [array.tolist() for array in (self.value, self.certainty_equivalence, self.standard_error)]
+        numbers = [getattr(self, name).tolist() for name in self.columns[2:]]
         visits = self.visits.tolist()
         for i in self._order(sort):
             yield self.states[i], visits[i], *(None if math.isnan(column[i]) else column[i] for column in numbers)
@@ -137,18 +145,14 @@ class Evaluation(_checks.ReadOnly):
             How many lines to give, from the first on. Default: all.
         """
         top = len(self.states) if top is None else _checks.integer("top", top, low=1)
-        lines = [("state", "visits", "value", "certainty equivalence", "standard error")]
-        for state, visits, value, limit, error in list(self.rows(sort))[:top]:
-            numbers = _short(value, 6), _short(limit, 6), _short(error, 3)
-            lines.append((one_line(str(state)), str(visits), *numbers))
-        width = [max(map(len, column)) for column in zip(*lines)]
-        return "\n".join(
-            "  ".join([line[0].ljust(width[0]), *(text.rjust(w) for text, w in zip(line[1:], width[1:]))])
-            for line in lines
-        )
+        lines = [[name.replace("_", " ") for name in self.columns]]
+        for state, visits, *numbers, error in list(self.rows(sort))[:top]:
+            numbers = [_short(number, 6) for number in numbers]
+            lines.append([one_line(str(state)), str(visits), *numbers, _short(error, 3)])
+        return "\n".join(_text.table(lines, "<" + ">" * (len(self.columns) - 1)))
 
     def save(self, path, overwrite=False):
-        """Write a CSV file with the columns state, visits, value, certainty_equivalence, standard_error.
+        """Write a CSV file with the columns of the table.
 
         Numbers are written with all their digits, undetermined ones as empty fields. The file appears when it is
         complete, and a file that is replaced stays as it was until then.
@@ -171,7 +175,7 @@ class Evaluation(_checks.ReadOnly):
         path = checked_path(path)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(self.columns)
         writer.writerows(self.rows())
         try:
             data = text.getvalue().encode()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ictd import td
+from ictd import empirical
 
 RESAMPLES = 200
 # Errors of this share of the largest value are rounding.
@@ -29,7 +29,7 @@ def standard_error(transitions, model, value, gamma):
     Parameters
     ----------
     transitions : Transitions
-    model : td.EmpiricalModel
+    model : empirical.EmpiricalModel
         Of these transitions.
     value : ndarray, shape (S,)
         NaN where it is not determined; no state with a value leads to one without, unless gamma is 0.
@@ -67,7 +67,7 @@ def standard_error(transitions, model, value, gamma):
 
 def td_errors(transitions, value, gamma):
     """R + gamma v(S') - v(S) of each transition; the end is worth 0."""
-    successor = np.where(transitions.successors == td.END, 0.0, value[transitions.successors])
+    successor = np.where(transitions.successors == empirical.END, 0.0, value[transitions.successors])
     if gamma == 0:
         successor = 0.0  # also where it is NaN
     return transitions.rewards + gamma * successor - value[transitions.sources]

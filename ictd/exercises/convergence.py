@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ictd import convergence, mrp
+from ictd import convergence, kernels, mrp
 from ictd.exercises._checking import (
     ROUNDED,
     ROUNDING,
@@ -270,7 +270,7 @@ _NORM_MISTAKES = {
 
 def _three_states(scale):
     process = mrp.MRP(CYCLE, np.zeros(3), 0.9)
-    return convergence.population_kernel(process, UNEQUAL, scale * np.eye(2))
+    return kernels.population_kernel(process, UNEQUAL, scale * np.eye(2))
 
 
 def _radius(scale):
@@ -357,7 +357,7 @@ def _on_circle(angles, scale, P):
             f"your chain does not have one class of recurrent states that float64 can handle: {error}."
         ) from None
     X = np.column_stack([np.cos(angles), np.sin(angles)])
-    M = convergence.population_kernel(process, X, scale * np.eye(2))
+    M = kernels.population_kernel(process, X, scale * np.eye(2))
     return convergence.spectral_radius(convergence.iteration_matrix(M, process.transition, 0.9))
 
 
@@ -373,7 +373,7 @@ def bug(answer):
     cases["for the 1 by 1 matrix -0.8"] = np.array([[-0.8]])
     for number in range(1, 6):
         process = mrp.boyan_chain(6, 0.9, rng)
-        M = convergence.population_kernel(process, 1.5 * rng.standard_normal((6, 4)))
+        M = kernels.population_kernel(process, 1.5 * rng.standard_normal((6, 4)))
         cases[f"for random chain {number}"] = convergence.iteration_matrix(M, process.transition, 0.9)
     found = {name: numbers(call(answer, J, where=f"{name},"), (), f"your radius {name}") for name, J in cases.items()}
     truth = {name: np.abs(np.linalg.eigvals(J)).max() for name, J in cases.items()}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ictd import features, mrp, prompt, td
+from ictd import empirical, features, mrp, prompt
 from ictd.exercises._checking import (
     ROUNDED,
     ROUNDING,
@@ -506,7 +506,7 @@ def first_layer(answer):
         rng = np.random.default_rng(100 + task)
         process = mrp.boyan_chain(8, gamma, rng)
         walk = process.sample(200, rng, start_state=0)
-        limit = td.certainty_equivalence(td.empirical_model(walk, 8), gamma, boundary=0.0)[walk.states]
+        limit = empirical.certainty_equivalence(empirical.empirical_model(walk, 8), gamma, boundary=0.0)[walk.states]
         start = prompt.build_prompt(features.one_hot(8, scale=np.sqrt(6))[walk.states], walk.rewards)
         results = []
         for first in (own, (V, A)):

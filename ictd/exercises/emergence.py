@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from ictd import features, mrp, tasks, td
+from ictd import features, inputs, kernels, mrp, tasks
 from ictd.exercises._checking import (
     ROUNDING,
     NotYet,
@@ -158,11 +158,11 @@ def visible(answer):
     def otherwise(arguments, found):
         (A,) = arguments
         X = features.one_hot(len(A))
-        kernels = [td.softmax_kernel(X, X, td.bilinear_score(matrix)) for matrix in (A, found)]
+        both = [kernels.softmax_kernel(X, X, kernels.bilinear_score(matrix)) for matrix in (A, found)]
         if not close(found - found.mean(axis=0), right(A)):
             return (
                 f"with one-hot features your matrix gives another kernel: one weight differs by "
-                f"{np.abs(kernels[0] - kernels[1]).max():.2g}."
+                f"{np.abs(both[0] - both[1]).max():.2g}."
             )
         return (
             f"the kernel is right, but a smaller matrix gives it too: yours has a sum of squares of "
@@ -241,12 +241,12 @@ def _worst(result):
     """Largest value error of a seed on new tasks, divided by that of the constant."""
     import torch
 
-    from ictd.state_form import inputs, state_values
+    from ictd.state_form import state_values
 
     batch, contexts, constant = _new_tasks(11, 0.5)
     tensors = {name: torch.tensor(value, dtype=torch.float64) for name, value in result.parameters.items()}
     with torch.no_grad():
-        values = state_values(tensors, inputs(batch, contexts), 0.5, 5).numpy()
+        values = state_values(tensors, inputs.from_contexts(batch, contexts), 0.5, 5).numpy()
     return float(_error(values, batch, 0.5).max() / constant)
 
 
@@ -387,16 +387,16 @@ def bug_unseen(answer):
             [np.average(_kernel(*case).diagonal(), weights=_counts(*case)), left(*case)[1]]
         ),
         "your kernel has forgotten how often each state was left.": lambda states, X, A: np.array(
-            [f(td.softmax_kernel(X, X, td.bilinear_score(A)).diagonal()) for f in (np.mean, np.min)]
+            [f(kernels.softmax_kernel(X, X, kernels.bilinear_score(A)).diagonal()) for f in (np.mean, np.min)]
         ),
         "your kernel has forgotten how often states were left; it knows only that they were.": lambda states, X, A: _of(
-            td.softmax_kernel(X, X, td.bilinear_score(A), (_counts(states, X, A) > 0) * 1.0),
+            kernels.softmax_kernel(X, X, kernels.bilinear_score(A), (_counts(states, X, A) > 0) * 1.0),
             _counts(states, X, A) > 0,
         ),
         "your kernel uses A transposed; the suspect's was right.": lambda states, X, A: left(states, X, A.T),
         "your kernel does not use A any more.": lambda states, X, A: left(states, X, np.eye(len(A))),
         "your kernel counts how often states were entered.": lambda states, X, A: _of(
-            td.softmax_kernel(X, X, td.bilinear_score(A), np.bincount(states[1:], minlength=len(X))),
+            kernels.softmax_kernel(X, X, kernels.bilinear_score(A), np.bincount(states[1:], minlength=len(X))),
             np.bincount(states[1:], minlength=len(X)) > 0,
         ),
     }
@@ -409,7 +409,7 @@ def _counts(states, X, A):
 
 
 def _kernel(states, X, A):
-    return td.softmax_kernel(X, X, td.bilinear_score(A), _counts(states, X, A))
+    return kernels.softmax_kernel(X, X, kernels.bilinear_score(A), _counts(states, X, A))
 
 
 def _of(M, chosen):
@@ -426,7 +426,7 @@ def _forward(matrix=lambda A: A, sources=slice(None, -1), gamma=lambda g: g, par
     """Values of all layers for three weights and a score matrix, or with one part changed."""
 
     def function(x, rewards, discount, w, A, n_layers):
-        K = td.softmax_kernel(x, x[sources], td.bilinear_score(matrix(A)))[:, : len(rewards)]
+        K = kernels.softmax_kernel(x, x[sources], kernels.bilinear_score(matrix(A)))[:, : len(rewards)]
         history = [np.zeros(len(x))]
         for _ in range(n_layers):
             v = history[-1]

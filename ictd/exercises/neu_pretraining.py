@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from ictd import features, mrp, td
+from ictd import features, inputs, kernels, mrp
 from ictd.exercises._checking import (
     ROUNDED,
     ROUNDING,
@@ -331,7 +331,7 @@ def trapped(answer):
     cases = {}
     for n_states, gamma in [(5, 0.8), (4, 0.5), (6, 0.0)]:
         process = mrp.boyan_chain(n_states, gamma, rng)
-        weights = process.stationary() * np.exp(td.inner_product_score()(X := features.gaussian(n_states, 3, rng), X))
+        weights = process.stationary() * np.exp(kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X))
         M = weights / weights.sum(axis=1, keepdims=True)
         w_target = float(rng.uniform(0.5, 1.5) * rng.choice([-1, 1]))
         task = M, process.transition, process.reward, process.stationary()
@@ -504,7 +504,7 @@ def _independent(size, n_pairs):
     """Products of independent pairs of batches."""
     from ictd import neu
 
-    windows = neu.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
+    windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
     updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
     return (updates[::2] * updates[1::2]).sum(axis=1)
 
@@ -513,7 +513,7 @@ def _independent(size, n_pairs):
 def _truth():
     from ictd import neu
 
-    return neu.neu(_model(), neu.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
+    return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
 
 
 EXERCISES = {

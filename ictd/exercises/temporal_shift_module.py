@@ -5,7 +5,7 @@ PyTorch is loaded by the exercises that need it, so that ``check`` runs where it
 
 import numpy as np
 
-from ictd import features, mrp, td
+from ictd import empirical, features, kernels, mrp
 from ictd.exercises._checking import (
     ROUNDED,
     ROUNDING,
@@ -440,8 +440,8 @@ def _what_changes(arguments, found):
     w, w_target, c = arguments
     rng = generator("what_changes")
     Z = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6))
-    kernels = [attention_weights(Z, _block(A)) for A in rng.normal(size=(2, 2, 2))]
-    before, after = _memories(Z, kernels, w, w_target), _memories(Z, kernels, *found)
+    kernel_pair = [attention_weights(Z, _block(A)) for A in rng.normal(size=(2, 2, 2))]
+    before, after = _memories(Z, kernel_pair, w, w_target), _memories(Z, kernel_pair, *found)
     if not close(after[0, 1], before[0, 1]):
         return "the values change in the first layer already, where the target memory is still 0."
     if not close(after[0, 0], c * before[0, 0]):
@@ -454,11 +454,11 @@ def _what_changes(arguments, found):
     return "two layers are right and later ones are not: look at what the target head reads from the two memories."
 
 
-def _memories(Z, kernels, w, w_target, n_layers=4):
+def _memories(Z, kernel_pair, w, w_target, n_layers=4):
     """Target and value memory after each layer of independent heads, shape (n_layers, 2, n+1)."""
     history, current = [], Z.copy()
     for _ in range(n_layers):
-        change, target = (np.asarray(v, float) @ current[-3:] @ K for v, K in zip((w, w_target), kernels))
+        change, target = (np.asarray(v, float) @ current[-3:] @ K for v, K in zip((w, w_target), kernel_pair))
         current[-1] += change
         current[-2] += _shift(target)
         history.append(current[-2:].copy())
@@ -568,8 +568,8 @@ def _depth():
     rng, gamma, lam = np.random.default_rng(53), 0.9, 0.8
     process = mrp.boyan_chain(6, gamma, rng)
     trajectory = process.sample(400, rng)
-    model = td.empirical_model(trajectory, 6)
-    kernel = td.state_kernel(model, features.one_hot(6, 3.0))[trajectory.states]
+    model = empirical.empirical_model(trajectory, 6)
+    kernel = kernels.state_kernel(model, features.one_hot(6, 3.0))[trajectory.states]
     sources = trajectory.states[:-1]
     targets = [lambda v: trajectory.rewards + gamma * v[1:], lambda v: _returns(trajectory.rewards, v, gamma, lam)]
     needed = []

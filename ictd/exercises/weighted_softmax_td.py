@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ictd import features, mrp, td
+from ictd import empirical, features, kernels, mrp, td
 from ictd.exercises._checking import (
     ROUNDED,
     ROUNDING,
@@ -31,7 +31,7 @@ def by_hand(answer):
     trajectory, X = mrp.Trajectory(HAND_STATES, HAND_REWARDS), features.one_hot(3)
 
     def steps(walk=trajectory, scale=HAND_SCALE, gamma=HAND_GAMMA, n_steps=2):
-        return td.weighted_softmax_td_states(walk, X, gamma, n_steps, score=td.inner_product_score(scale))
+        return td.weighted_softmax_td_states(walk, X, gamma, n_steps, score=kernels.inner_product_score(scale))
 
     _, first, right = steps()
     if close(answer, right):
@@ -40,8 +40,8 @@ def by_hand(answer):
         not rounded(answer, right),
         "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4.",
     )
-    model = td.empirical_model(trajectory, 3)
-    kernel = td.state_kernel(model, X, td.inner_product_score(HAND_SCALE))
+    model = empirical.empirical_model(trajectory, 3)
+    kernel = kernels.state_kernel(model, X, kernels.inner_product_score(HAND_SCALE))
     change = kernel @ (model.reward + HAND_GAMMA * model.transition @ first - first)
     swept = first.copy()
     for state in (1, 0, 2):
@@ -434,8 +434,8 @@ def _errors(rng, step_sizes):
     process = mrp.boyan_chain(8, 0.9, rng)
     trajectory = process.sample(200, rng, start_state=0)
     X = features.one_hot(8)
-    score = td.inner_product_score(6.0)
-    target = td.certainty_equivalence(td.empirical_model(trajectory, 8), 0.9, boundary=0.0)
+    score = kernels.inner_product_score(6.0)
+    target = empirical.certainty_equivalence(empirical.empirical_model(trajectory, 8), 0.9, boundary=0.0)
     runs = [td.weighted_softmax_td_states(trajectory, X, 0.9, 20, steps, score)[-1] for steps in (1.0, step_sizes)]
     known = np.isfinite(target)
     # NaN comes from values that overflowed
@@ -446,7 +446,7 @@ def _errors(rng, step_sizes):
 
 
 def _algorithm(
-    K=lambda x: td.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows
+    K=lambda x: kernels.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows
 ):
     """Weighted softmax TD at all steps; ``order`` updates positions one after the other."""
 
@@ -491,7 +491,7 @@ def bug(answer):
         ),
         (
             "the query has become a source: its weight is lost.",
-            _algorithm(lambda x: td.softmax_kernel(x, x)[:, :-1]),
+            _algorithm(lambda x: kernels.softmax_kernel(x, x)[:, :-1]),
         ),
         (
             "the weights of each source sum to 1 over the positions; those of each position should.",

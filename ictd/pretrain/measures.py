@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from ictd import _checks, neu, tasks
+from ictd import _checks, inputs, neu, tasks
 from ictd._settings import numpy_defaults
 from ictd.model import SoftmaxICTD
 from ictd.pretrain.parameters import number_type
-from ictd.state_form import inputs, kernel, matrix_form, state_values
+from ictd.state_form import kernel, matrix_form, state_values
 
 # Streams of random numbers, beside that of the training.
 _HELD_OUT, _NEU = 2, 3
@@ -51,14 +51,14 @@ class HeldOut:
         mu = self.batch.stationary()
         counts = self.contexts.empirical()[0]
         self.weights = mu if config.free == "none" else counts / counts.sum(axis=-1, keepdims=True)
-        self.inputs = inputs(self.batch, self.contexts, dtype)
+        self.inputs = inputs.from_contexts(self.batch, self.contexts, dtype)
         self.features = torch.tensor(self.batch.features, dtype=dtype)
         self.log_mu = torch.tensor(np.log(mu), dtype=dtype)
         rng = np.random.default_rng([config.held_out_seed, 0, _NEU])
         sizes = (config.neu_batches, config.neu_batch_size, config.n_transitions, config.n_states, config.dim)
         options = {name: getattr(config, name) for name in ("reward_noise", "family", "features", "feature_scale")}
         # (batches, 1, T): the second dimension is for the seeds
-        self.windows = neu.draw_windows(*sizes, rng, dtype, **options)[:, None]
+        self.windows = inputs.draw_windows(*sizes, rng, dtype, **options)[:, None]
 
     def error(self, values):
         """Value error of shape (...) for values of shape (..., T, S)."""
@@ -131,8 +131,7 @@ def value_error(values, batch, gamma, weights=None):
         weights = batch.stationary()
     else:
         weights = _checks.array("weights", weights, batch.reward.shape)
-        if (weights < 0).any() or np.abs(weights.sum(axis=-1) - 1).max() > _checks.SUM_TOLERANCE:
-            raise ValueError("weights must be non-negative with rows that sum to 1; got some that do not")
+        _checks.rows_of_probabilities("weights", weights)
     return _weighted_error(values, batch.value(gamma), weights)
 
 

@@ -10,13 +10,13 @@ import time
 import numpy as np
 import torch
 
-from ictd import _checks, checkpoint, neu
+from ictd import _checks, checkpoint, inputs, neu
 from ictd._construction import WEIGHTS
 from ictd.pretrain.config import record_shapes
 from ictd.pretrain.measures import HeldOut, cosine, draw, visible
 from ictd.pretrain.parameters import initial_parameters, number_type
 from ictd.pretrain.result import History, Result, versions
-from ictd.state_form import full_matrices, inputs, matrix_form
+from ictd.state_form import full_matrices, matrix_form
 
 BETAS, MOMENTS = (0.9, 0.999), ("mean", "square")
 # The stream of random numbers for training, beside those of the held-out tasks.
@@ -242,13 +242,13 @@ def loss_of(config, parameters, first, second=None):
     dtype = number_type(config)
     arguments = (config.gamma, config.n_layers, matrix_form(config.form))
     if config.objective == "td":
-        return neu.td_loss(parameters, inputs(*first, dtype), *arguments)
+        return neu.td_loss(parameters, inputs.from_contexts(*first, dtype), *arguments)
     if config.objective == "mc":
         targets = torch.tensor(first[0].value(config.gamma), dtype=dtype)
-        return neu.true_value_loss(parameters, inputs(*first, dtype), targets, *arguments)
-    here = neu.windows(*first, dtype)
+        return neu.true_value_loss(parameters, inputs.from_contexts(*first, dtype), targets, *arguments)
+    here = inputs.windows(*first, dtype)
     if config.objective == "td_query":
         return neu.td_query_loss(parameters, here, *arguments)
     if config.objective == "neu_one_batch":
         return neu.biased_neu_loss(parameters, here, *arguments)
-    return neu.neu_loss(parameters, here, neu.windows(*second, dtype), *arguments)
+    return neu.neu_loss(parameters, here, inputs.windows(*second, dtype), *arguments)

@@ -1,13 +1,110 @@
-"""The model of a tabular Gymnasium environment and a policy for it, checked before any work is done.
+"""Tabular Gymnasium environments as Markov reward processes and as sources of trajectories."""
 
-The table of an environment says nothing about the wrappers around it, and not always the truth about itself.
-"""
-
+from bisect import bisect_right
 from collections.abc import Mapping
 
 import numpy as np
 
 from ictd import _checks
+from ictd._settings import numpy_defaults
+from ictd.mrp import MRP, Trajectory, cumulative
+
+
+@numpy_defaults()
+def from_gymnasium(env, policy, gamma):
+    """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
+
+    The reward of a state is its expected reward under policy and dynamics. A terminal state, any state
+    that is entered by a terminating transition, pays 0 and restarts from the environment's start
+    distribution, so that one trajectory can hold many episodes.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        With the model ``env.unwrapped.P[state][action] = [(probability, next_state, reward, terminated), ...]``
+        and ``env.unwrapped.initial_state_distrib``, as FrozenLake, CliffWalking and Taxi have them.
+        States are 0..S-1 and have the same actions 0..A-1. Outcomes of probability 0 and time limits of
+        wrappers are ignored. Wrappers that step or reset in a way of their own are refused, since the table does
+        not show what they change, and so is Taxi with a fickle passenger, of which its table does not know.
+    policy : array_like, shape (S, A) or (S,)
+        Action probabilities per state, or one action per state.
+    gamma : float
+        Discount in [0, 1).
+
+    Returns
+    -------
+    MRP
+
+    Raises
+    ------
+    ValueError, TypeError
+        An environment without such a model, or in which a state may or may not end an episode, depending on how
+        it is entered; a policy that does not fit it.
+    """
+    gamma = _checks.discount(gamma)
+    model, start = tabular_model(env)
+    n_states = len(model)
+    policy = action_probabilities(policy, n_states, len(model[0]))
+    check_ends(model, start, policy)
+    transition = np.zeros((n_states, n_states))
+    reward = np.zeros(n_states)
+    terminal = np.zeros(n_states, dtype=bool)
+    for state, actions in enumerate(model):
+        for action, outcomes in enumerate(actions):
+            for probability, next_state, outcome_reward, terminated in outcomes:
+                weight = policy[state, action] * probability
+                transition[state, next_state] += weight
+                reward[state] += weight * outcome_reward
+                terminal[next_state] |= terminated
+    transition[terminal] = start
+    reward[terminal] = 0
+    return MRP(transition, reward, gamma, start)
+
+
+@numpy_defaults()
+def rollout_gymnasium(env, policy, n_transitions, rng):
+    """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
+
+    The rewards are those that the environment pays. After a terminal state the next transition restarts
+    the environment and pays 0, as in `from_gymnasium`.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Tabular, as for `from_gymnasium`, and with no other outcomes than those in its table. Episodes cut off by
+        a time limit are refused, since they are not Markov: make the environment with ``max_episode_steps=-1``.
+    policy : array_like, shape (S, A) or (S,)
+        Action probabilities per state, or one action per state.
+    n_transitions : int
+        Number n of transitions, at least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `from_gymnasium`; an environment that is cut off, or does something that its table does not hold.
+    """
+    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
+    rng = _checks.numpy_generator(rng)
+    model, start = tabular_model(env)
+    policy = action_probabilities(policy, len(model), len(model[0]))
+    check_ends(model, start, policy)
+    actions = cumulative(policy).tolist()
+    state = reset(env, start, seed=int(rng.integers(2**31)))
+    states, rewards, ended = [state], [], False
+    while len(rewards) < n_transitions:
+        if ended:
+            state, reward, ended = reset(env, start), 0.0, False
+        else:
+            action = bisect_right(actions[state], rng.random())
+            state, reward, ended = step(env, model, state, action)
+        states.append(state)
+        rewards.append(reward)
+    return Trajectory(np.array(states, dtype=np.int64), rewards)
 
 
 # Wrappers of Gymnasium that change neither states nor actions, rewards or ends of episodes. A time limit is noticed

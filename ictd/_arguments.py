@@ -1,0 +1,188 @@
+"""Arguments declared once, one line each: what a public function takes is checked before its body runs.
+
+    @declare(rewards=array("n"), x=array("n+1", "d"), gamma=discount, n_steps=integer(low=0))
+    def function(x, rewards, gamma, n_steps): ...
+
+A letter in a shape stands for one length in all arguments: the first argument with it decides. Arguments are checked
+in the order of the declaration, and the body gets them as the checks of `_checks` return them. ``function.trusted`` is
+the body alone, for callers inside the package whose arguments are checked already.
+"""
+
+import functools
+import inspect
+
+from ictd import _checks
+
+
+def declare(**kinds):
+    """A decorator that checks the arguments of a function.
+
+    Parameters
+    ----------
+    kinds : callable ``(name, value, lengths) -> value``
+        For each argument to check; ``lengths`` holds the lengths of the letters met so far, and may be added to.
+    """
+
+    def decorate(function):
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*arguments, **named):
+            try:
+                bound = signature.bind(*arguments, **named)
+            except TypeError:
+                return function(*arguments, **named)  # raises Python's own error, with the function's name
+            bound.apply_defaults()
+            lengths = {}
+            for name, kind in kinds.items():
+                bound.arguments[name] = kind(name, bound.arguments[name], lengths)
+            return function(*bound.args, **bound.kwargs)
+
+        checked.trusted = function
+        return checked
+
+    return decorate
+
+
+def optional(kind):
+    """None, or an argument of a kind."""
+    return lambda name, value, lengths: None if value is None else kind(name, value, lengths)
+
+
+def array(*shape, **options):
+    """An array of real numbers; lengths are ints, letters, a letter plus a number ("n+1"), or ``...`` at the front."""
+
+    def check(name, value, lengths):
+        known = tuple(_known(part, lengths) for part in shape)
+        result = _checks.array(name, value, known, **options)
+        _learn(shape, result.shape, lengths)
+        return result
+
+    return check
+
+
+def square(letter):
+    """A square matrix."""
+
+    def check(name, value, lengths):
+        side = _known(letter, lengths)
+        result = _checks.array(name, value, (side, side))
+        if result.shape[0] != result.shape[1]:
+            raise ValueError(f"{name} must be square, of shape ({letter}, {letter}); got shape {result.shape}")
+        lengths[letter] = len(result)
+        return result
+
+    return check
+
+
+def stochastic(letter):
+    """A square matrix whose rows are distributions."""
+
+    def check(name, value, lengths):
+        if letter in lengths:
+            _checks.array(name, value, (lengths[letter], lengths[letter]))
+        result = _checks.stochastic(name, value)
+        lengths[letter] = len(result)
+        return result
+
+    return check
+
+
+def mask(letter):
+    """Booleans, at least one of them True."""
+
+    def check(name, value, lengths):
+        result = _checks.booleans(name, value, lengths[letter])
+        if not result.any():
+            raise ValueError(f"{name} must be True for at least one state; got none")
+        return result
+
+    return check
+
+
+def instance(kind, **lengths_of):
+    """An instance of a class; attributes of it may give lengths: ``S="n_states"``."""
+
+    def check(name, value, lengths):
+        _checks.instance(name, value, kind)
+        lengths.update({letter: getattr(value, attribute) for letter, attribute in lengths_of.items()})
+        return value
+
+    return check
+
+
+def real(**limits):
+    """A finite number inside an interval, see `_checks.real`."""
+    return lambda name, value, lengths: _checks.real(name, value, **limits)
+
+
+def integer(low, high=None, letter=None):
+    """An integer inside an interval, which may be the length of a letter."""
+
+    def check(name, value, lengths):
+        number = _checks.integer(name, value, low=low, high=high)
+        if letter is not None:
+            lengths[letter] = number
+        return number
+
+    return check
+
+
+def side(low=1, letter=None):
+    """A number of states or features, see `_checks.side`."""
+
+    def check(name, value, lengths):
+        number = _checks.side(name, value, low=low)
+        if letter is not None:
+            lengths[letter] = number
+        return number
+
+    return check
+
+
+def step_sizes(letter):
+    """Positive step sizes, one number or an array of a length."""
+    return lambda name, value, lengths: _checks.step_sizes(value, lengths[letter], name)
+
+
+def option(*options):
+    """One of some strings."""
+    return lambda name, value, lengths: _checks.option(name, value, options)
+
+
+def discount(name, value, lengths):
+    """A discount in [0, 1)."""
+    return _checks.discount(value, name)
+
+
+def step_size(name, value, lengths):
+    """One positive step size."""
+    return _checks.real(name, value, low=0, low_open=True)
+
+
+def generator(name, value, lengths):
+    """A numpy.random.Generator."""
+    return _checks.numpy_generator(value, name)
+
+
+def flag(name, value, lengths):
+    """True or False."""
+    return _checks.flag(name, value)
+
+
+def _known(part, lengths):
+    """A part of a shape as an int where its letter has a length, else as it is."""
+    if not isinstance(part, str):
+        return part
+    letter, plus, number = part.partition("+")
+    if letter not in lengths:
+        return part
+    return lengths[letter] + int(number or 0)
+
+
+def _learn(shape, found, lengths):
+    """Note the lengths of letters that were met for the first time."""
+    parts = [part for part in shape if part is not ...]
+    for part, length in zip(parts, found[len(found) - len(parts) :]):
+        if isinstance(part, str) and "+" not in part:
+            lengths.setdefault(part, length)
