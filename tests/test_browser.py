@@ -6,6 +6,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from book_site import SITE, parse, toc_pages
 
+pytestmark = pytest.mark.long
+
 PAGES = toc_pages()
 EXTRA_PAGES = ["search", "genindex"]
 SERVER = "http://book.test"

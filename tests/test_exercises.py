@@ -19,6 +19,8 @@ from wrong_weighted_softmax_td import late_mask
 from ictd import exercises
 from ictd.exercises import _checking, check
 
+pytestmark = pytest.mark.long
+
 EXERCISE = re.compile(r"^`{3,}\{exercise\}.*?:label: (\S+)", re.M | re.S)
 SOLUTION = re.compile(r"^````\{solution\} (\S+)\n(.*?)^````$", re.M | re.S)
 PYTHON = re.compile(r"^(```|~~~)python\n(.*?)^\1$", re.M | re.S)

@@ -59,6 +59,8 @@ from ictd import (  # noqa: E402
     widgets,
 )
 
+pytestmark = pytest.mark.long
+
 # --------------------------------------------------------------------------------------------- settings
 
 
