@@ -12,6 +12,7 @@ floor  module              what
 2      ``plots``           figures and explorers in one style (needs matplotlib)
 3      ``environments``    tabular Gymnasium environments as processes
 3      ``empirical``       the model of a context, and certainty equivalence
+3      ``families``        families of random chains and features
 3      ``attention``       softmax attention with the source mask (needs torch)
 4      ``kernels``         scores, and who attends to whom
 4      ``tasks``           many random processes and contexts at once
@@ -23,8 +24,8 @@ floor  module              what
 5      ``model``           a stack of layers, masked or not (needs torch)
 6      ``rates``           errors against depth and context length
 6      ``state_form``      read-outs for many parameters and tasks (needs torch)
-6      ``evaluate``        values of the states of your own log
 6      ``claims``          claims checked where they are made, and all at once
+7      ``evaluate``        values of the states of your own log
 7      ``neu``             objectives of pretraining, the NEU loss (needs torch)
 8      ``pretrain``        pretraining, all seeds at once (needs torch)
 9      ``runs``            folders of runs, sweeps, and their figures

@@ -14,34 +14,44 @@ import inspect
 from ictd import _checks
 
 
-def declare(**kinds):
+def declare(*, returns=None, **kinds):
     """A decorator that checks the arguments of a function.
 
     Parameters
     ----------
+    returns : callable ``(name of the function, result, lengths) -> result``, optional
+        The same for what it returns.
     kinds : callable ``(name, value, lengths) -> value``
         For each argument to check; ``lengths`` holds the lengths of the letters met so far, and may be added to.
     """
 
     def decorate(function):
-        signature = inspect.signature(function)
+        parameters = inspect.signature(function).parameters
+        names = tuple(name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY)
+        defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 
         @functools.wraps(function)
         def checked(*arguments, **named):
-            try:
-                bound = signature.bind(*arguments, **named)
-            except TypeError:
+            values = defaults | dict(zip(names, arguments)) | named  # `Signature.bind` takes as long as small kernels
+            twice = not named.keys().isdisjoint(names[: len(arguments)])
+            if twice or len(arguments) > len(names) or values.keys() != parameters.keys():
                 return function(*arguments, **named)  # raises Python's own error, with the function's name
-            bound.apply_defaults()
             lengths = {}
             for name, kind in kinds.items():
-                bound.arguments[name] = kind(name, bound.arguments[name], lengths)
-            return function(*bound.args, **bound.kwargs)
+                values[name] = kind(name, values[name], lengths)
+            result = function(**values)
+            return result if returns is None else returns(function.__name__, result, lengths)
 
         checked.trusted = function
         return checked
 
     return decorate
+
+
+def check_fields(record, **kinds):
+    """Check the fields of a frozen dataclass in the same way, and store them as the checks return them, read-only."""
+    lengths = {}
+    _checks.freeze(record, **{name: kind(name, getattr(record, name), lengths) for name, kind in kinds.items()})
 
 
 def optional(kind):
@@ -65,10 +75,7 @@ def square(letter):
     """A square matrix."""
 
     def check(name, value, lengths):
-        side = _known(letter, lengths)
-        result = _checks.array(name, value, (side, side))
-        if result.shape[0] != result.shape[1]:
-            raise ValueError(f"{name} must be square, of shape ({letter}, {letter}); got shape {result.shape}")
+        result = _checks.square(name, value, lengths.get(letter, letter))
         lengths[letter] = len(result)
         return result
 
@@ -76,16 +83,18 @@ def square(letter):
 
 
 def stochastic(letter):
-    """A square matrix whose rows are distributions."""
+    """A square matrix whose rows are distributions, see `_checks.distributions`."""
+    return lambda name, value, lengths: _checks.distributions(name, square(letter)(name, value, lengths))
 
-    def check(name, value, lengths):
-        if letter in lengths:
-            _checks.array(name, value, (lengths[letter], lengths[letter]))
-        result = _checks.stochastic(name, value)
-        lengths[letter] = len(result)
-        return result
 
-    return check
+def distribution(letter):
+    """Probabilities that sum to 1, see `_checks.distributions`."""
+    return lambda name, value, lengths: _checks.distribution(name, value, lengths[letter])
+
+
+def positives(*shape):
+    """An array of positive numbers."""
+    return lambda name, value, lengths: _checks.positives(name, array(*shape)(name, value, lengths))
 
 
 def mask(letter):
@@ -155,8 +164,8 @@ def discount(name, value, lengths):
     return _checks.discount(value, name)
 
 
-def step_size(name, value, lengths):
-    """One positive step size."""
+def positive(name, value, lengths):
+    """A positive number."""
     return _checks.real(name, value, low=0, low_open=True)
 
 
@@ -181,8 +190,8 @@ def _known(part, lengths):
 
 
 def _learn(shape, found, lengths):
-    """Note the lengths of letters that were met for the first time."""
-    parts = [part for part in shape if part is not ...]
-    for part, length in zip(parts, found[len(found) - len(parts) :]):
-        if isinstance(part, str) and "+" not in part:
-            lengths.setdefault(part, length)
+    """Note the lengths of letters that were met for the first time; a "n+1" of length 4 says that n is 3."""
+    for part, length in zip(reversed(shape), reversed(found)):
+        if isinstance(part, str):
+            letter, _, number = part.partition("+")
+            lengths.setdefault(letter, length - int(number or 0))

@@ -6,7 +6,6 @@ the argument, what came and what was expected.
 
 import math
 import numbers
-from pathlib import Path
 
 import numpy as np
 
@@ -209,45 +208,61 @@ def step_sizes(step_size, n_steps, name="step_size"):
     return sizes
 
 
+def positives(name, values):
+    """Return an array of numbers, all of them positive."""
+    if (values <= 0).any():
+        raise ValueError(f"{name} must be positive; got {values.min()}")
+    return values
+
+
+def square(name, value, side="S"):
+    """Return a square matrix; ``side`` is its length, or the letter that stands for any."""
+    matrix = array(name, value, (side, side))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be square, of shape ({side}, {side}); got shape {matrix.shape}")
+    return matrix
+
+
 @numpy_defaults()
 def distribution(name, value, n_states):
-    """Return a probability vector of shape (n_states,); a sum that misses 1 by more than rounding is divided out."""
+    """Return a probability vector of shape (n_states,), treated as in `distributions`."""
     weights = array(name, value, (n_states,))
     if (weights < 0).any():
         where = int(np.argmin(weights))
         raise ValueError(f"{name} must be non-negative; entry {where} is {weights[where]}")
     if abs(weights.sum() - 1) > SUM_TOLERANCE:
         raise ValueError(f"{name} must sum to 1; it sums to {weights.sum():.10g}")
-    return _normalised(weights)
+    return normalised(weights)
 
 
 @numpy_defaults()
-def stochastic(name, value, n_rows=None, n_columns=None):
-    """Return a row-stochastic matrix, rows treated as in `distribution`; square unless both lengths are given."""
-    if n_rows is None:
-        matrix = array(name, value, ("S", "S"))
-        if matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"{name} must be square, of shape (S, S); got shape {matrix.shape}")
-    else:
-        matrix = array(name, value, (n_rows, n_columns))
-    if (matrix < 0).any():
-        row, column = (int(i) for i in np.argwhere(matrix < 0)[0])
-        raise ValueError(f"{name} must be non-negative; entry ({row}, {column}) is {matrix[row, column]}")
+def distributions(name, matrix):
+    """Return a matrix of floats whose rows are distributions; what misses 1 by more than rounding is divided out."""
+    non_negative(name, matrix)
     sums = matrix.sum(axis=1)
     wrong = np.abs(sums - 1) > SUM_TOLERANCE
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(f"{name} must have rows that sum to 1; row {row} sums to {sums[row]:.10g}")
-    return _normalised(matrix)
+    return normalised(matrix)
+
+
+def non_negative(name, matrix):
+    """Return a matrix of numbers, none of them negative."""
+    if (matrix < 0).any():
+        row, column = (int(i) for i in np.argwhere(matrix < 0)[0])
+        raise ValueError(f"{name} must be non-negative; entry ({row}, {column}) is {matrix[row, column]}")
+    return matrix
 
 
 def rows_of_probabilities(name, rows):
-    """Refuse an array (..., S) of floats whose rows are no distributions, for batches of them."""
+    """Return an array (..., S) of floats as it is if its rows are distributions, for batches of them."""
     if (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1).max() > SUM_TOLERANCE:
         raise ValueError(f"{name} must have non-negative rows that sum to 1; got some that do not")
+    return rows
 
 
-def _normalised(rows):
+def normalised(rows):
     """Rows divided by their sums; rows that sum to 1 up to the rounding of a sum stay bit for bit as they are."""
     sums = rows.sum(axis=-1, keepdims=True)
     rounding = rows.shape[-1] * np.finfo(np.float64).eps
@@ -289,15 +304,6 @@ def function(name, value):
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function or None; got {describe(value)}")
     return value
-
-
-def file_path(name, value):
-    """Return ``value`` as a Path."""
-    if not isinstance(value, (str, Path)):
-        raise TypeError(f"{name} must be a str or a Path; got {describe(value)}")
-    if value == "":  # Path would read it as the current folder
-        raise ValueError(f"{name} must not be an empty text; the current folder is '.'")
-    return Path(value)
 
 
 class ReadOnly:

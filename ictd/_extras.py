@@ -1,4 +1,4 @@
-"""Optional packages: whether they are installed, and the cure where they are not."""
+"""Optional packages: whether they are installed and work, and the cure where they are not."""
 
 import importlib
 from importlib.util import find_spec
@@ -18,6 +18,20 @@ def installed(package):
 def cure(package):
     """The command that installs a package."""
     return f"pip install 'ictd[{EXTRAS[package]}]'"
+
+
+def torch_problem():
+    """What is wrong with torch, in a few words; None if it works. It is imported."""
+    try:
+        import numpy
+        import torch
+
+        torch.nn.Module(), torch.from_numpy(numpy.zeros(1))
+    except ModuleNotFoundError as error:
+        return "is not installed" if error.name == "torch" else f"does not work here ({error})"
+    except Exception as error:  # a broken installation may raise anything
+        return " ".join(f"does not work here ({type(error).__name__}: {error})".split())
+    return None
 
 
 def load(path):

@@ -4,7 +4,7 @@ NumPy and torch keep settings that hold for a whole thread or process: how NumPy
 records gradients, on which device it makes tensors. An answer must not depend on them. Functions that return numbers,
 files or models therefore run inside `numpy_defaults` or `torch_defaults`; both are context managers and decorators
 (not of generators, whose body runs later), and both leave the reader's settings as they were. Figures have
-`plots.style`, which treats matplotlib in the same way.
+`plots.style.book_settings`, which treats matplotlib in the same way.
 
 What stays the caller's right is everything about a forward pass of tensors that are his: in the layers, in
 `SoftmaxICTD.forward` and in the losses of `neu` the grad and inference mode, autocast, anomaly detection, and type and
@@ -25,29 +25,24 @@ PRINTING = {
 }  # fmt: skip
 
 
+# 5e-324 from its bits: its text may be read as 0 where the processor takes it for 0
+_SMALLEST = np.ones((), dtype=np.uint64).view(np.float64)[()]
+
+
 @contextlib.contextmanager
 def numpy_defaults():
     """Let numbers overflow to infinity and become NaN without a warning or an error; they are looked for instead.
 
     Numbers down to the smallest one are kept.
     """
-    with np.errstate(all="ignore"), _no_flush():
-        yield
-
-
-# 5e-324 from its bits: its text may be read as 0 where the processor takes it for 0
-_SMALLEST = np.ones((), dtype=np.uint64).view(np.float64)[()]
-
-
-@contextlib.contextmanager
-def _no_flush():
-    """torch.set_flush_denormal lets the processor take the smallest numbers for 0, in NumPy as well."""
+    # torch.set_flush_denormal lets the processor take the smallest numbers for 0, in NumPy as well.
     torch = sys.modules.get("torch")
     flush = torch is not None and _SMALLEST == 0
     if flush:
         torch.set_flush_denormal(False)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         if flush:
             torch.set_flush_denormal(True)

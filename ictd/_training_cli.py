@@ -10,8 +10,10 @@ import re
 
 from ictd import _extras, runs
 from ictd._console import folder_path, loading, say
-from ictd.checkpoint import CheckpointError
+from ictd.pretrain.checkpoint import CheckpointError
 from ictd.pretrain.config import CHOICES, Config
+from ictd.runs.folder import CHECKPOINT
+from ictd.runs.table import of_sweep, seeds_text
 
 PRETRAIN_HELP = """\
 Pretrain a softmax Transformer on random tasks, one model for each seed, all seeds at once, and compare it
@@ -217,7 +219,7 @@ def _typed(field, value):
     if field == "shared" and isinstance(value, bool):
         return "no" if value else "yes"
     if field == "seeds":
-        return runs.seeds_text(value)
+        return seeds_text(value)
     if isinstance(value, list):
         return " ".join(_typed(field, entry) for entry in value)
     return str(value).removesuffix(".0")
@@ -251,7 +253,6 @@ def pretrain(options, fail):
         problem = torch_problem()
         if problem:
             return fail(problem)
-        drawing = _Drawing(folder)
         run = runs.run(
             folder,
             settings,
@@ -259,7 +260,6 @@ def pretrain(options, fail):
             threads=options.threads,
             force=options.force,
             progress=True,
-            draw=drawing.of_run,
             checkpoint_seconds=options.save_every,
             report=say,
         )
@@ -276,22 +276,20 @@ def pretrain(options, fail):
             raise
         return fail(f"not enough memory for this run ({' '.join(str(error).split())}); ask for less, with --force")
     except KeyboardInterrupt:
-        saved = (folder / runs.CHECKPOINT).exists()
+        saved = (folder / CHECKPOINT).exists()
         what = "the checkpoint is saved, and" if saved else "there is no checkpoint yet:"
         say(f"\ninterrupted; {what} the same command goes on with {folder}")
         return 130
     print(run.table())
     print(f"saved in {folder}")
-    drawing.say_what_is_missing()
+    _draw(folder)
     return _diverged(run)
 
 
 def torch_problem():
     """What stands against the use of torch, with the cure; None if it works."""
-    from ictd import verify
-
     with loading():
-        problem = verify.torch_problem()
+        problem = _extras.torch_problem()
     return f"torch {problem}; install it with: pip install 'ictd[torch]'" if problem else None
 
 
@@ -302,37 +300,20 @@ def _diverged(run):
     return 1 if len(stopped) == len(run.alive) else 0
 
 
-class _Drawing:
-    """Draws what it can: a run of hours must not be lost to a figure."""
-
-    def __init__(self, folder):
-        self.folder, self.problem = folder, None
-        if not _extras.installed("matplotlib"):
-            self.problem = "matplotlib is not installed: pip install 'ictd[plots]', then"
-
-    def of_run(self, run):
-        """As `figures.of_run`, or no figures."""
-        return self._draw("of_run", run)
-
-    def of_sweep(self, rows):
-        """As `figures.of_sweep`, or no figures."""
-        return self._draw("of_sweep", rows)
-
-    def _draw(self, name, content):
-        if self.problem:
-            return {}
+def _draw(folder):
+    """Draw what can be drawn, or say how to draw it later: a run of hours must not be lost to a figure."""
+    problem = None
+    if not _extras.installed("matplotlib"):
+        problem = f"matplotlib is not installed: {_extras.cure('matplotlib')}, then"
+    else:
         try:
-            from ictd import figures
+            from ictd.runs import figures
 
-            return getattr(figures, name)(content)
+            figures.write(folder)
         except Exception as error:  # of matplotlib, its fonts, its settings
-            self.problem = f"they cannot be drawn ({_one_line(error)}); try"
-            return {}
-
-    def say_what_is_missing(self):
-        """A note if figures are missing, and how to draw them later."""
-        if self.problem:
-            say(f"note: no figures, because {self.problem}: ictd figures {self.folder}")
+            problem = f"they cannot be drawn ({_one_line(error)}); try"
+    if problem:
+        say(f"note: no figures, because {problem}: ictd figures {folder}")
 
 
 def _one_line(error):
@@ -346,17 +327,18 @@ def _is_memory(error):
 
 def sweep(options, fail):
     """``ictd sweep``."""
-    from ictd import sweep as sweeps
+    from ictd.runs import grid
+    from ictd.runs import sweep as sweeps
+    from ictd.runs.cluster import ClusterError
 
     if options.patience is not None and options.scheduler is None:
         return fail("argument --patience: makes no sense without --scheduler")
     try:
-        points = sweeps.grid(values(options), label, config)
+        points = grid.grid(values(options), label, config)
     except (TypeError, ValueError) as error:
         return fail(in_words(error))
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     folder = options.out
-    drawing = _Drawing(folder)
     try:
         sweeps.check(folder, points, seeds, options.threads, options.force)
         problem = torch_problem()
@@ -372,22 +354,21 @@ def sweep(options, fail):
             patience=30.0 if options.patience is None else options.patience,
             checkpoint_seconds=options.save_every,
             progress=True,
-            draw=drawing.of_run,
-            draw_overview=drawing.of_sweep,
             report=say,
         )
     except runs.OtherRunError as error:
         return fail(other_run(error))
-    except (runs.RunError, sweeps.ClusterError) as error:
+    except (runs.RunError, ClusterError) as error:
         return fail(error)
     except OSError as error:
         return fail(f"{folder}: cannot be read or written: {error.strerror or error}")
     except KeyboardInterrupt:
         say(f"\ninterrupted; what is done is saved in {folder}, and the same command goes on from there")
         return 130
-    print(table(rows))
+    print(of_sweep(rows, lambda field: NAMES[field][2:], _typed))
     print(f"saved in {folder}")
-    drawing.say_what_is_missing()
+    if any(row["status"] == "finished" for row in rows):
+        _draw(folder)
     failed = [row for row in rows if row["status"] != "finished"]
     for row in failed:
         say(f"error: {row['folder']}: {row['error']}")
@@ -398,40 +379,14 @@ def sweep(options, fail):
     return 1 if failed or lost else 0
 
 
-COLUMNS = (
-    ("value error", "value_error_median"),
-    ("constant", "value_error_constant"),
-    ("cert. equiv.", "value_error_certainty_equivalence"),
-    ("constructed", "value_error_constructed"),
-    ("diagonality", "diagonality_end"),
-    ("NEU end", "neu_end"),
-    ("seconds", "seconds"),
-)
-
-
-def table(rows):
-    """The table of a sweep as text: what varies, then medians over the seeds that did not diverge."""
-    lines = [[NAMES[field][2:] for field in rows[0]["settings"]] + ["pattern"] + [name for name, _ in COLUMNS]]
-    for row in rows:
-        line = [_typed(field, value) for field, value in row["settings"].items()]
-        if row["status"] == "finished":
-            line.append(f"{row['pattern']}/{row['seeds']}")
-            line += ["-" if row[key] is None else f"{row[key]:.3g}" for _, key in COLUMNS]
-        else:
-            line += [row["status"]] + [""] * len(COLUMNS)
-        lines.append(line)
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths)) for line in lines)
-
-
 def figures(options, fail):
     """``ictd figures``."""
     if not _extras.installed("matplotlib"):
         return fail("figures need matplotlib, which is not installed: pip install 'ictd[plots]'")
     try:
-        from ictd import figures as drawing
+        from ictd.runs import figures as drawing
 
-        written, kept, notes = drawing.draw(options.folder, overwrite=options.force)
+        written, kept, notes = drawing.write(options.folder, overwrite=options.force)
     except runs.RunError as error:
         return fail(error)
     except OSError as error:

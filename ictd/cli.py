@@ -1,4 +1,4 @@
-"""The command ``ictd``: it parses, calls `ictd.verify`, `ictd.evaluate` or a training command, and prints.
+"""The command ``ictd``: it parses, calls `ictd.claims.verify`, `ictd.evaluate` or a training command, and prints.
 
 Exit status: 0 done, also with warnings; 1 a claim failed in ``ictd verify``, or no seed of a run came to its end;
 2 wrong use, or a file or the standard output that cannot be read or written; 130 Ctrl-C.
@@ -209,10 +209,11 @@ def _fail(program, message):
 
 
 def _verify(options):
-    from ictd import _console, verify
+    from ictd import _console, _extras
+    from ictd.claims import verify
 
     with _console.loading():
-        verify.torch_problem()
+        _extras.torch_problem()
     results = verify.run(options.instances, options.seed)
     print(verify.table(results))
     failed = [result for result in results if result.status == "FAIL"]
@@ -220,7 +221,7 @@ def _verify(options):
     print()
     if skipped:
         print(
-            f"SKIPPED: {len(skipped)} of {len(results)} claims need torch, which {verify.torch_problem()}. "
+            f"SKIPPED: {len(skipped)} of {len(results)} claims need torch, which {_extras.torch_problem()}. "
             f"Install it with: pip install 'ictd[torch]'"
         )
     if failed:

@@ -6,7 +6,7 @@ Kernels are indexed [query, source]; M[s, u] is the share of state u in what sta
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import array, declare, discount, instance, mask, optional, square, step_size, stochastic
+from ictd._arguments import array, declare, discount, instance, mask, optional, positive, square, stochastic
 from ictd._settings import numpy_defaults
 from ictd.empirical import EmpiricalModel
 
@@ -65,7 +65,7 @@ def _diagonal(M, visited):
 
 
 @numpy_defaults()
-@declare(M=square("S"), transition=array("S", "S"), gamma=discount, step_size=step_size)
+@declare(M=square("S"), transition=array("S", "S"), gamma=discount, step_size=positive)
 def iteration_matrix(M, transition, gamma, step_size=1.0):
     """The matrix that one step multiplies the error with: ``J = I - alpha M (I - gamma P)``.
 
@@ -133,7 +133,7 @@ def infinity_norm(J):
 
 
 @numpy_defaults()
-@declare(M=square("S"), visited=optional(mask("S")), gamma=discount, step_size=step_size)
+@declare(M=square("S"), visited=optional(mask("S")), gamma=discount, step_size=positive)
 def norm_bound(M, gamma, step_size=1.0, visited=None):
     """A bound on the infinity norm of J that needs the diagonal of the kernel only, whatever P is.
 
@@ -170,7 +170,7 @@ def norm_bound(M, gamma, step_size=1.0, visited=None):
     """
     if visited is not None:
         M = M[np.ix_(visited, visited)]
-    M = _checks.stochastic("M" if visited is None else "M of the visited states", M)
+    M = _checks.distributions("M" if visited is None else "M of the visited states", M)
     least = float(M.diagonal().min())
     return _not_too_large("step_size", "bound", abs(1 - step_size * least) + step_size * (1 - least + gamma))
 
@@ -301,7 +301,7 @@ WORST_CONDITION = 1e10
 @numpy_defaults()
 @declare(M=square("S"), model=instance(EmpiricalModel, S="n_states"), gamma=discount)
 def limit(M, model, gamma):
-    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the spectral radius of the iteration.
+    """Limit of weighted softmax TD in a context from v_0 = 0 with step size 1, and the iteration's spectral radius.
 
     From 0 the values of the states that were never left are W times the others at every step, W = M_QU M_UU^{-1}, so
     the states that were left see P_UU + P_UQ W.

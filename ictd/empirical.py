@@ -6,12 +6,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import array, declare, discount, instance, optional, side
+from ictd._arguments import array, check_fields, declare, discount, instance, optional, side
 from ictd._settings import numpy_defaults
 from ictd.mrp import Trajectory, solve_bellman
 
 # The successor of a transition that leads to the end.
 END = -1
+
+
+def _counts(name, value, lengths):
+    """How often each state was left, as whole numbers."""
+    counts = array("S")(name, value, lengths)
+    if (counts < 0).any() or (counts % 1).any() or not counts.any():
+        raise ValueError(f"{name} must be non-negative whole numbers, not all 0; got {counts.tolist()}")
+    if counts.max() > 2**53:
+        raise ValueError(f"{name} must be at most 2**53; got {counts.max():.17g}")
+    return counts.astype(np.int64)
+
+
+def _frequencies(name, value, lengths):
+    """Rows of probabilities that sum to at most 1."""
+    rows = _checks.non_negative(name, array("S", "S")(name, value, lengths))
+    sums = rows.sum(axis=1)
+    if sums.max() > 1 + _checks.SUM_TOLERANCE:
+        row = int(sums.argmax())
+        raise ValueError(f"{name} must have rows that sum to at most 1; row {row} sums to {sums[row]:.10g}")
+    # The excess of a row that was rounded; rows within the rounding of a sum stay bit for bit as they are.
+    return rows / np.where(sums > 1 + len(rows) * np.finfo(np.float64).eps, sums, 1)[:, None]
+
+
+def _visited(name, value, lengths):
+    return _checks.booleans(name, value, lengths["S"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,43 +67,21 @@ class EmpiricalModel(_checks.ReadOnly):
     visited: np.ndarray
 
     def __post_init__(self):
-        counts = _checks.array("counts", self.counts, ("S",))
-        if (counts < 0).any() or (counts % 1).any() or not counts.any():
-            raise ValueError(f"counts must be non-negative whole numbers, not all 0; got {counts.tolist()}")
-        if counts.max() > 2**53:
-            raise ValueError(f"counts must be at most 2**53; got {counts.max():.17g}")
-        n_states = counts.size
-        transition = _checks.array("transition", self.transition, (n_states, n_states))
-        reward = _checks.array("reward", self.reward, (n_states,), finite=False)
-        visited = _checks.booleans("visited", self.visited, n_states)
-        if (visited != (counts > 0)).any():
-            raise ValueError(f"visited must be True exactly where counts > 0; got {visited.tolist()}")
-        if not np.isfinite(reward[visited]).all():
-            raise ValueError(f"reward must be finite for the visited states; got {reward.tolist()}")
-        if not np.isnan(reward[~visited]).all():
-            raise ValueError(f"reward must be NaN for states that were never a source; got {reward.tolist()}")
-        if (transition < 0).any():
-            row, column = (int(i) for i in np.argwhere(transition < 0)[0])
-            raise ValueError(f"transition must be non-negative; entry ({row}, {column}) is {transition[row, column]}")
-        sums = transition.sum(axis=1)
-        if sums.max() > 1 + _checks.SUM_TOLERANCE:
-            row = int(sums.argmax())
-            raise ValueError(f"transition must have rows that sum to at most 1; row {row} sums to {sums[row]:.10g}")
-        # The excess of a row that was rounded; rows within the rounding of a sum stay bit for bit as they are.
-        transition /= np.where(sums > 1 + n_states * np.finfo(np.float64).eps, sums, 1)[:, None]
-        if transition[~visited].any():
+        rewards = array("S", finite=False)
+        check_fields(self, counts=_counts, transition=_frequencies, reward=rewards, visited=_visited)
+        if (self.visited != (self.counts > 0)).any():
+            raise ValueError(f"visited must be True exactly where counts > 0; got {self.visited.tolist()}")
+        if not np.isfinite(self.reward[self.visited]).all():
+            raise ValueError(f"reward must be finite for the visited states; got {self.reward.tolist()}")
+        if not np.isnan(self.reward[~self.visited]).all():
+            raise ValueError(f"reward must be NaN for states that were never a source; got {self.reward.tolist()}")
+        if self.transition[~self.visited].any():
             raise ValueError("transition must have rows of 0 for states that were never a source; it has others")
-        _checks.freeze(self, counts=counts.astype(np.int64), transition=transition, reward=reward, visited=visited)
 
     @property
     def n_states(self):
         """Number S of states."""
         return self.counts.size
-
-
-def state_indices(name, value, lengths):
-    """Integers, of any shape."""
-    return _checks.indices(name, value, "an array of integer state indices, shape (m,)")
 
 
 @numpy_defaults()
@@ -110,7 +113,22 @@ def empirical_model(trajectory, n_states):
         raise ValueError(f"trajectory must hold smaller rewards: {error}") from None
 
 
-@declare(rewards=array("m"), n_states=side(), sources=state_indices, successors=state_indices)
+def _states(low):
+    """One state for each reward, from ``low`` on."""
+
+    def check(name, value, lengths):
+        states = _checks.indices(name, value, "an array of integer state indices, shape (m,)")
+        shape, high = (lengths["m"],), lengths["S"] - 1
+        if states.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, as rewards; got {states.shape}")
+        if states.min() < low or states.max() > high:
+            raise ValueError(f"{name} must be from {low} to {high}; got {states.min()} to {states.max()}")
+        return states
+
+    return check
+
+
+@declare(rewards=array("m"), n_states=side(letter="S"), sources=_states(0), successors=_states(END))
 def model_of_transitions(sources, rewards, successors, n_states):
     """Count transitions, whatever walks they come from; `empirical_model` takes those of one trajectory.
 
@@ -134,11 +152,6 @@ def model_of_transitions(sources, rewards, successors, n_states):
     ValueError, TypeError
         Lengths that do not fit, states that are not from 0 to S-1, or rewards whose sum per state overflows.
     """
-    for name, states, low in (("sources", sources, 0), ("successors", successors, END)):
-        if states.shape != rewards.shape:
-            raise ValueError(f"{name} must have shape {rewards.shape}, as rewards; got {states.shape}")
-        if states.min() < low or states.max() >= n_states:
-            raise ValueError(f"{name} must be from {low} to {n_states - 1}; got {states.min()} to {states.max()}")
     counts, transition, reward = frequencies(sources, rewards, successors, n_states)
     if not np.isfinite(reward).all():
         raise ValueError(
@@ -172,7 +185,7 @@ def frequencies(sources, rewards, successors, n_states):
     return counts, pairs.reshape(*lead, n_states, n_states) / divisor[..., None], sums / divisor
 
 
-def boundary_values(name, value, lengths):
+def _boundary(name, value, lengths):
     """One value, or one for each state, of which some may be NaN."""
     if _checks.dimensions(value) == 0:
         value = np.full(lengths["S"], _checks.real(name, value))
@@ -180,7 +193,7 @@ def boundary_values(name, value, lengths):
 
 
 @numpy_defaults()
-@declare(model=instance(EmpiricalModel, S="n_states"), gamma=discount, boundary=optional(boundary_values))
+@declare(model=instance(EmpiricalModel, S="n_states"), gamma=discount, boundary=optional(_boundary))
 def certainty_equivalence(model, gamma, boundary=None):
     """Value of the empirical model: v_CE = (I - gamma P_hat)^{-1} r_hat on the states that were a source.
 

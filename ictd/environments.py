@@ -6,11 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import declare, discount, generator, integer
 from ictd._settings import numpy_defaults
 from ictd.mrp import MRP, Trajectory, cumulative
 
 
 @numpy_defaults()
+@declare(gamma=discount)
 def from_gymnasium(env, policy, gamma):
     """The Markov reward process of a tabular Gymnasium environment under a fixed policy.
 
@@ -41,11 +43,8 @@ def from_gymnasium(env, policy, gamma):
         An environment without such a model, or in which a state may or may not end an episode, depending on how
         it is entered; a policy that does not fit it.
     """
-    gamma = _checks.discount(gamma)
-    model, start = tabular_model(env)
+    model, start, policy = _table(env, policy)
     n_states = len(model)
-    policy = action_probabilities(policy, n_states, len(model[0]))
-    check_ends(model, start, policy)
     transition = np.zeros((n_states, n_states))
     reward = np.zeros(n_states)
     terminal = np.zeros(n_states, dtype=bool)
@@ -62,6 +61,7 @@ def from_gymnasium(env, policy, gamma):
 
 
 @numpy_defaults()
+@declare(n_transitions=integer(low=1), rng=generator)
 def rollout_gymnasium(env, policy, n_transitions, rng):
     """Step through a tabular Gymnasium environment under a fixed policy, episode after episode.
 
@@ -88,20 +88,16 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
     ValueError, TypeError
         As for `from_gymnasium`; an environment that is cut off, or does something that its table does not hold.
     """
-    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
-    rng = _checks.numpy_generator(rng)
-    model, start = tabular_model(env)
-    policy = action_probabilities(policy, len(model), len(model[0]))
-    check_ends(model, start, policy)
+    model, start, policy = _table(env, policy)
     actions = cumulative(policy).tolist()
-    state = reset(env, start, seed=int(rng.integers(2**31)))
+    state = _reset(env, start, seed=int(rng.integers(2**31)))
     states, rewards, ended = [state], [], False
     while len(rewards) < n_transitions:
         if ended:
-            state, reward, ended = reset(env, start), 0.0, False
+            state, reward, ended = _reset(env, start), 0.0, False
         else:
             action = bisect_right(actions[state], rng.random())
-            state, reward, ended = step(env, model, state, action)
+            state, reward, ended = _step(env, model, state, action)
         states.append(state)
         rewards.append(reward)
     return Trajectory(np.array(states, dtype=np.int64), rewards)
@@ -109,7 +105,7 @@ def rollout_gymnasium(env, policy, n_transitions, rng):
 
 # Wrappers of Gymnasium that change neither states nor actions, rewards or ends of episodes. A time limit is noticed
 # when it cuts an episode off.
-HARMLESS = {
+_HARMLESS = {
     "Autoreset",
     "HumanRendering",
     "OrderEnforcing",
@@ -121,8 +117,16 @@ HARMLESS = {
 }
 
 
-def tabular_model(env):
-    """The possible outcomes, as lists by state and action, and the start distribution, all checked."""
+def _table(env, policy):
+    """The possible outcomes by state and action, the start distribution and the action probabilities, all checked."""
+    model, start = _tabular_model(env)
+    policy = _action_probabilities(policy, len(model), len(model[0]))
+    _check_ends(model, start, policy)
+    return model, start, policy
+
+
+def _tabular_model(env):
+    """The possible outcomes, as lists by state and action, and the start distribution."""
     inner = getattr(env, "unwrapped", env)
     _check_wrappers(env, inner)
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
@@ -168,11 +172,11 @@ def _is_harmless(kind, method):
         return True
     module, name = owner.__module__, owner.__name__
     return (module == "gymnasium.core" and name == "Wrapper") or (
-        module.startswith("gymnasium.wrappers.") and name in HARMLESS
+        module.startswith("gymnasium.wrappers.") and name in _HARMLESS
     )
 
 
-def check_ends(model, start, policy):
+def _check_ends(model, start, policy):
     """Refuse an environment in which one state sometimes ends an episode and sometimes does not, under a policy."""
     going = set(np.flatnonzero(start).tolist())
     ended, waiting = set(), sorted(going)
@@ -192,7 +196,7 @@ def check_ends(model, start, policy):
         )
 
 
-def reset(env, start, **seed):
+def _reset(env, start, **seed):
     """The first state of an episode."""
     result = env.reset(**seed)
     if not isinstance(result, tuple) or len(result) != 2:
@@ -203,7 +207,7 @@ def reset(env, start, **seed):
     return state
 
 
-def step(env, model, state, action):
+def _step(env, model, state, action):
     """The next state, the reward and whether the episode has ended, if the table of the environment knows them."""
     result = env.step(action)
     if not isinstance(result, tuple) or len(result) != 5:
@@ -257,7 +261,7 @@ def _outcomes(outcomes, state, action, n_states):
     ]
 
 
-def action_probabilities(policy, n_states, n_actions):
+def _action_probabilities(policy, n_states, n_actions):
     """Action probabilities of shape (S, A)."""
     if _checks.dimensions(policy) == 1:
         expected = f"one integer action per state, shape ({n_states},), or of shape ({n_states}, {n_actions})"
@@ -269,4 +273,4 @@ def action_probabilities(policy, n_states, n_actions):
                 f"policy must hold actions from 0 to {n_actions - 1}; got {actions.min()} to {actions.max()}"
             )
         return np.eye(n_actions)[actions]
-    return _checks.stochastic("policy", policy, n_states, n_actions)
+    return _checks.distributions("policy", _checks.array("policy", policy, (n_states, n_actions)))

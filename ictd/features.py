@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from ictd import _checks
+from ictd._arguments import declare, generator, positive, side
 from ictd._settings import numpy_defaults
 
 
+@declare(n_states=side(), scale=positive)
 def one_hot(n_states, scale=1.0):
     """Indicator features: state s has ``scale`` in place s and 0 elsewhere.
 
@@ -21,11 +22,11 @@ def one_hot(n_states, scale=1.0):
     -------
     ndarray, shape (S, S)
     """
-    n_states = _checks.side("n_states", n_states)
-    return _checks.real("scale", scale, low=0, low_open=True) * np.eye(n_states)
+    return scale * np.eye(n_states)
 
 
 @numpy_defaults()
+@declare(n_states=side(), dim=side(), rng=generator, scale=positive)
 def gaussian(n_states, dim, rng, scale=1.0):
     """Independent normal features with mean 0 and standard deviation ``scale``.
 
@@ -41,10 +42,6 @@ def gaussian(n_states, dim, rng, scale=1.0):
     -------
     ndarray, shape (S, d)
     """
-    n_states = _checks.side("n_states", n_states)
-    dim = _checks.side("dim", dim)
-    rng = _checks.numpy_generator(rng)
-    scale = _checks.real("scale", scale, low=0, low_open=True)
     result = scale * rng.standard_normal((n_states, dim))
     if not np.isfinite(result).all():
         raise ValueError(f"scale must be smaller: a feature overflows; got {scale:.3g}")
@@ -52,6 +49,7 @@ def gaussian(n_states, dim, rng, scale=1.0):
 
 
 @numpy_defaults()
+@declare(n_states=side(low=2), dim=side(low=2), scale=positive)
 def triangular(n_states, dim, scale=1.0):
     """Boyan's features: overlapping hat functions over the numbered states, the same for every task.
 
@@ -73,8 +71,6 @@ def triangular(n_states, dim, scale=1.0):
     -----
     J. A. Boyan (1999), "Least-squares temporal difference learning", with S = 13 and d = 4.
     """
-    n_states = _checks.side("n_states", n_states, low=2)
-    dim = _checks.side("dim", dim, low=2)
     place = np.linspace(0, dim - 1, n_states)
     hats = np.clip(1 - np.abs(place[:, None] - np.arange(dim)), 0, None)
-    return _checks.real("scale", scale, low=0, low_open=True) * hats
+    return scale * hats

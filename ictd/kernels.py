@@ -11,7 +11,7 @@ import inspect
 import numpy as np
 
 from ictd import _checks
-from ictd._arguments import array, declare, instance, optional, real, square
+from ictd._arguments import array, declare, instance, optional, positives, real, square
 from ictd._settings import numpy_defaults
 from ictd.empirical import EmpiricalModel, empirical_model
 from ictd.mrp import MRP, Trajectory
@@ -65,7 +65,8 @@ def bilinear_score(A):
 def _bilinear(A, queries, sources):
     if queries.shape[1] != A.shape[0]:
         raise ValueError(
-            f"score must fit features of dimension d = {queries.shape[1]}: its A must have shape (d, d); got shape {A.shape}"
+            f"score must fit features of dimension d = {queries.shape[1]}: its A must have shape (d, d); "
+            f"got shape {A.shape}"
         )
     return _finite_scores(queries @ A.T @ sources.T)
 
@@ -81,7 +82,7 @@ def _tabular(queries, sources):
     return np.where(same, 0.0, -np.inf)
 
 
-def multiplicities(letter):
+def _multiplicities(letter):
     """Non-negative multiplicities of sources, not all 0."""
 
     def check(name, value, lengths):
@@ -94,7 +95,7 @@ def multiplicities(letter):
 
 
 @numpy_defaults()
-@declare(queries=array("q", "d"), sources=array("m", "d"), counts=optional(multiplicities("m")))
+@declare(queries=array("q", "d"), sources=array("m", "d"), counts=optional(_multiplicities("m")))
 def softmax_kernel(queries, sources, score=None, counts=None):
     """Normalised weights of each source for each query.
 
@@ -132,23 +133,20 @@ def softmax(logits):
     return weights / np.where(total > 0, total, 1)
 
 
-def as_score(score):
-    """A score as a callable: None is the inner product, and a matrix the A of a `bilinear_score`."""
+def scores(score, queries, sources):
+    """The scores (q, m) of a score, checked: finite or -inf. Queries and sources are not checked.
+
+    A score of None is the inner product, and a matrix the A of a `bilinear_score`.
+    """
     if score is None:
-        return inner_product_score()
+        return _inner_products.trusted(1.0, queries, sources)
     if isinstance(score, (list, tuple)) or (hasattr(score, "shape") and not callable(score)):
-        return bilinear_score.trusted(square("d")("score", score, {}))
+        return _bilinear.trusted(_checks.square("score", score, "d"), queries, sources)
     if not callable(score):
         raise TypeError(
             f"score must be a callable (queries (q, d), sources (m, d)) -> (q, m), for example "
             f"kernels.inner_product_score(2.0), or an array of shape (d, d); got {_checks.describe(score)}"
         )
-    return score
-
-
-def scores(score, queries, sources):
-    """The scores (q, m) of a score, checked: finite or -inf. Queries and sources are not checked."""
-    score = as_score(score)
     try:
         inspect.signature(score).bind(queries, sources)
     except ValueError:
@@ -166,6 +164,7 @@ def scores(score, queries, sources):
     return result
 
 
+@numpy_defaults()
 @declare(model=instance(EmpiricalModel, S="n_states"), X=array("S", "d"))
 def state_kernel(model, X, score=None):
     """The kernel of the state form: ``M[s, u] = c(u) exp g(s, u) / sum_w c(w) exp g(s, w)``.
@@ -225,21 +224,19 @@ def empirical_kernel(trajectory, X, score=None):
     Parameters
     ----------
     trajectory : Trajectory
-    X : array_like, shape (S, d)
-        Features of all states.
-    score : callable or array_like of shape (d, d), optional
-        A matrix is the A of `bilinear_score`; default the inner product.
+    X, score
+        As for `population_kernel`.
 
     Returns
     -------
     ndarray, shape (S, S)
         Rows sum to 1. Columns of states that were never a source are 0.
     """
-    return state_kernel.trusted(empirical_model(trajectory, len(X)), X, score)
+    return state_kernel.trusted(empirical_model.trusted(trajectory, len(X)), X, score)
 
 
 @numpy_defaults()
-@declare(weights=array("S"), X=array("S", "d"))
+@declare(weights=positives("S"), X=array("S", "d"))
 def balanced_kernel(weights, X, score=None):
     """Attention with a constant normaliser (ours): the kernel whose reversing distribution is ``weights``.
 
@@ -271,8 +268,6 @@ def balanced_kernel(weights, X, score=None):
     Sinkhorn's scaling of a symmetric matrix, with damping 1/2: near the solution an error is multiplied by
     (I - M) / 2, whose eigenvalues are in [0, 1/2), since those of M are in (0, 1].
     """
-    if (weights <= 0).any():
-        raise ValueError(f"weights must be positive; got {weights.min()}")
     if not np.isfinite(weights.sum()):
         raise ValueError(f"weights must be smaller: their sum overflows; got up to {weights.max():.3g}")
     products = scores(score, X, X)

@@ -6,7 +6,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import (
+    array,
+    check_fields,
+    declare,
+    discount,
+    distribution,
+    generator,
+    integer,
+    optional,
+    side,
+    stochastic,
+)
 from ictd._settings import numpy_defaults
+
+
+def _states(name, value, lengths):
+    """Indices of the states of one walk, at least two."""
+    states = _checks.indices(name, value, "an array of integer state indices, shape (n+1,)")
+    if states.ndim != 1 or states.size < 2:
+        raise ValueError(
+            f"{name} must have shape (n+1,) with at least one transition (n >= 1); got shape {states.shape}"
+        )
+    if (states < 0).any():
+        where = int(np.argmax(states < 0))
+        raise ValueError(f"{name} must be indices from 0 on; entry {where} is {states[where]}")
+    lengths["n"] = states.size - 1
+    return states
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +56,7 @@ class Trajectory(_checks.ReadOnly):
     rewards: np.ndarray
 
     def __post_init__(self):
-        states = _checks.indices("states", self.states, "an array of integer state indices, shape (n+1,)")
-        if states.ndim != 1 or states.size < 2:
-            raise ValueError(
-                f"states must have shape (n+1,) with at least one transition (n >= 1); got shape {states.shape}"
-            )
-        if (states < 0).any():
-            where = int(np.argmax(states < 0))
-            raise ValueError(f"states must be indices from 0 on; entry {where} is {states[where]}")
-        rewards = _checks.array("rewards", self.rewards, (states.size - 1,))
-        _checks.freeze(self, states=states, rewards=rewards)
+        check_fields(self, states=_states, rewards=array("n"))
 
     @property
     def n_transitions(self):
@@ -75,15 +92,10 @@ class MRP(_checks.ReadOnly):
     start: np.ndarray = None
 
     def __post_init__(self):
-        transition = _checks.stochastic("transition", self.transition)
-        n_states = transition.shape[0]
-        reward = _checks.array("reward", self.reward, (n_states,))
-        gamma = _checks.discount(self.gamma)
+        start = optional(distribution("S"))
+        check_fields(self, transition=stochastic("S"), reward=array("S"), gamma=discount, start=start)
         if self.start is None:
-            start = np.full(n_states, 1 / n_states)
-        else:
-            start = _checks.distribution("start", self.start, n_states)
-        _checks.freeze(self, transition=transition, reward=reward, gamma=gamma, start=start)
+            _checks.freeze(self, start=np.full(self.n_states, 1 / self.n_states))
 
     @property
     def n_states(self):
@@ -134,6 +146,7 @@ class MRP(_checks.ReadOnly):
         return result
 
     @numpy_defaults()
+    @declare(n_transitions=integer(low=1), rng=generator)
     def sample(self, n_transitions, rng, start_state=None):
         """Draw a trajectory.
 
@@ -149,8 +162,6 @@ class MRP(_checks.ReadOnly):
         -------
         Trajectory
         """
-        n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
-        rng = _checks.numpy_generator(rng)
         if start_state is not None:
             start_state = _checks.integer("start_state", start_state, low=0, high=self.n_states - 1)
         uniforms = rng.random(n_transitions + 1).tolist()
@@ -216,7 +227,42 @@ def _recurrent_classes(transition):
     return classes
 
 
+def chains(name, value, lengths):
+    """Transition matrices of many chains, shape (..., S, S)."""
+    transition = array(..., "S", "S")(name, value, lengths)
+    if transition.shape[-2] != transition.shape[-1]:
+        raise ValueError(f"{name} must have shape (..., S, S); got shape {transition.shape}")
+    lengths[name] = transition.shape
+    return _checks.rows_of_probabilities(name, transition)
+
+
+def _first_states(name, value, lengths):
+    """States of chains whose leading dimensions broadcast with those of the transition matrices."""
+    first = _checks.indices(name, value, "an array of integer state indices")
+    *lead, n_states, _ = lengths["transition"]
+    if len(lead) > first.ndim or any(m not in (1, k) for m, k in zip(lead[::-1], first.shape[::-1])):
+        raise ValueError(
+            f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of {name}, "
+            f"{first.shape}; got shape {lengths['transition']}"
+        )
+    if first.min() < 0 or first.max() >= n_states:
+        raise ValueError(f"{name} must hold states from 0 to {n_states - 1}; got {first.min()} to {first.max()}")
+    lengths[name] = first.shape
+    return first
+
+
+def _uniforms(name, value, lengths):
+    """Numbers in [0, 1), a row of them for each first state."""
+    uniforms = array(..., "n")(name, value, lengths)
+    if uniforms.shape[:-1] != lengths["first"]:
+        raise ValueError(f"{name} must have shape {(*lengths['first'], 'n')} to fit first; got shape {uniforms.shape}")
+    if uniforms.min() < 0 or uniforms.max() >= 1:
+        raise ValueError(f"{name} must be in [0, 1); got {uniforms.min()} to {uniforms.max()}")
+    return uniforms
+
+
 @numpy_defaults()
+@declare(transition=chains, first=_first_states, uniforms=_uniforms)
 def sample_paths(transition, first, uniforms):
     """Paths of many chains at once by inversion: step k moves where ``uniforms[..., k]`` points.
 
@@ -239,23 +285,7 @@ def sample_paths(transition, first, uniforms):
     ValueError, TypeError
         Shapes that do not fit, rows that are no distribution, states or uniforms out of range, NaN.
     """
-    transition = _checks.array("transition", transition, (..., "S", "S"))
-    first = _checks.indices("first", first, "an array of integer state indices")
-    uniforms = _checks.array("uniforms", uniforms, (..., "n"))
     n_states, lead = transition.shape[-1], transition.shape[:-2]
-    fits = len(lead) <= first.ndim and all(m in (1, k) for m, k in zip(lead[::-1], first.shape[::-1]))
-    if transition.shape[-2] != n_states or not fits:
-        raise ValueError(
-            f"transition must have shape (..., S, S) with leading dimensions that broadcast to those of first, "
-            f"{first.shape}; got shape {transition.shape}"
-        )
-    _checks.rows_of_probabilities("transition", transition)
-    if uniforms.shape[:-1] != first.shape:
-        raise ValueError(f"uniforms must have shape {(*first.shape, 'n')} to fit first; got shape {uniforms.shape}")
-    if first.min() < 0 or first.max() >= n_states:
-        raise ValueError(f"first must hold states from 0 to {n_states - 1}; got {first.min()} to {first.max()}")
-    if uniforms.min() < 0 or uniforms.max() >= 1:
-        raise ValueError(f"uniforms must be in [0, 1); got {uniforms.min()} to {uniforms.max()}")
     # The next state is the number of bounds that u has reached. One column for each chain and state: sums over the
     # first axis are fast.
     bounds = cumulative(transition)
@@ -271,6 +301,7 @@ def sample_paths(transition, first, uniforms):
 
 
 @numpy_defaults()
+@declare(n_states=side(low=3), gamma=discount, rng=generator)
 def boyan_chain(n_states, gamma, rng):
     """A random Boyan chain, drawn as in the paper's experiment.
 
@@ -291,9 +322,6 @@ def boyan_chain(n_states, gamma, rng):
     MRP
         Ergodic, with a uniform start distribution.
     """
-    n_states = _checks.side("n_states", n_states, low=3)
-    gamma = _checks.discount(gamma)
-    rng = _checks.numpy_generator(rng)
     transition = boyan_transitions(1, n_states, rng)[0]
     return MRP(transition, rng.uniform(-1, 1, n_states), gamma)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks
+from ictd._arguments import declare, discount, optional, real, side
 from ictd._settings import numpy_defaults
 
 # Default tolerances of `check_memory`. In the two half types a prompt is rounded to 4 times their resolution.
@@ -23,6 +24,7 @@ class Rows(NamedTuple):
     value: int
 
 
+@declare(d=side())
 def rows(d):
     """The row indices of a prompt matrix for features of dimension d.
 
@@ -37,11 +39,11 @@ def rows(d):
         ``features`` (a slice), ``reward``, ``target`` (memory of gamma times the successor's value) and
         ``value`` (memory of the column's own value).
     """
-    d = _checks.side("d", d)
     return Rows(slice(0, d), d, d + 1, d + 2)
 
 
 @numpy_defaults()
+@declare(gamma=optional(discount))
 def build_prompt(x, rewards, initial=None, gamma=None):
     """Write a trajectory into the prompt matrix Z_0.
 
@@ -75,21 +77,32 @@ def build_prompt(x, rewards, initial=None, gamma=None):
     if n < 1:
         raise ValueError(f"x must hold at least two positions (n >= 1 transitions); got shape {x.shape}")
     rewards = _checks.array("rewards", rewards, (*batch, n), dtype=None)
-    row = rows(d)
+    if initial is not None and gamma is None:
+        raise ValueError("gamma must be given with initial: the target memory holds gamma times a value; got None")
+    row = rows.trusted(d)
     prompt = np.zeros((*batch, d + 3, n + 1), np.result_type(x, rewards))
     prompt[..., row.features, :] = np.swapaxes(x, -1, -2)
     prompt[..., row.reward, :-1] = rewards
-    if gamma is not None:
-        gamma = _checks.discount(gamma)
     if initial is not None:
-        if gamma is None:
-            raise ValueError("gamma must be given with initial: the target memory holds gamma times a value; got None")
         prompt[..., row.value, :] = _checks.array("initial", initial, (*batch, n + 1), dtype=prompt.dtype)
         prompt[..., row.target, :-1] = gamma * prompt[..., row.value, 1:]
     return prompt
 
 
+def prompt_matrix(name, Z, lengths):
+    """A prompt, possibly a tensor of any type and with a gradient, as an array of float32 or float64."""
+    if hasattr(Z, "detach") and not Z.is_meta and not Z.is_sparse:
+        Z = Z.detach().cpu().resolve_conj().resolve_neg()
+        if _type_name(Z) == "bfloat16":  # a type that NumPy does not have
+            Z = Z.float()
+    Z = _checks.array(name, Z, (..., "d+3", "n+1"), dtype=None)
+    if Z.shape[-2] < 4 or Z.shape[-1] < 2:
+        raise ValueError(f"{name} must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {Z.shape}")
+    return Z
+
+
 @numpy_defaults()
+@declare(gamma=discount, Z=prompt_matrix)
 def memory_offset(Z, gamma):
     """How far the target memory is from gamma times the successor's value memory.
 
@@ -105,23 +118,10 @@ def memory_offset(Z, gamma):
         Row d+2 minus gamma times row d+3 shifted by one column; in the last column row d+2 itself.
         All 0 is the invariant under which the layers run weighted softmax TD.
     """
-    gamma = _checks.discount(gamma)
-    offset = _offset(_as_array(Z), gamma)
+    offset = _offset(Z, gamma)
     if not np.isfinite(offset).all():
         raise ValueError("Z must hold smaller memories: their difference overflows")
     return offset
-
-
-def _as_array(Z):
-    """A prompt, possibly a tensor of any type and with a gradient, as an array of float32 or float64."""
-    if hasattr(Z, "detach") and not Z.is_meta and not Z.is_sparse:
-        Z = Z.detach().cpu().resolve_conj().resolve_neg()
-        if _type_name(Z) == "bfloat16":  # a type that NumPy does not have
-            Z = Z.float()
-    Z = _checks.array("Z", Z, (..., "d+3", "n+1"), dtype=None)
-    if Z.shape[-2] < 4 or Z.shape[-1] < 2:
-        raise ValueError(f"Z must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {Z.shape}")
-    return Z
 
 
 def _type_name(Z):
@@ -130,13 +130,14 @@ def _type_name(Z):
 
 def _offset(Z, gamma):
     """As `memory_offset`, without checks."""
-    row = rows(Z.shape[-2] - 3)
+    row = rows.trusted(Z.shape[-2] - 3)
     offset = Z[..., row.target, :].copy()
     offset[..., :-1] -= gamma * Z[..., row.value, 1:]
     return offset
 
 
 @numpy_defaults()
+@declare(gamma=discount, tolerance=optional(real(low=0)))
 def check_memory(Z, gamma, tolerance=None):
     """Raise a ValueError unless the memories of a prompt matrix are consistent.
 
@@ -154,11 +155,9 @@ def check_memory(Z, gamma, tolerance=None):
     float
         The largest relative offset found.
     """
-    gamma = _checks.discount(gamma)
     if tolerance is None:
         tolerance = TOLERANCES.get(_type_name(Z), 1e-10)
-    tolerance = _checks.real("tolerance", tolerance, low=0)
-    Z = _as_array(Z)
+    Z = prompt_matrix("Z", Z, {})
     offset = _offset(Z, gamma)
     largest_value = np.abs(Z[..., -1, :]).max()
     relative = np.abs(offset) / max(1.0, float(largest_value))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictd import _checks, kernels, td
-from ictd._arguments import array, declare, generator, instance, integer, step_size
+from ictd._arguments import array, declare, generator, instance, integer, positive, positives
 from ictd._settings import numpy_defaults
 from ictd.empirical import frequencies
 from ictd.mrp import MRP, sample_paths, solve_bellman
@@ -44,7 +44,7 @@ class ErrorCurves(_checks.ReadOnly):
         _checks.freeze(self, **vars(self))
 
 
-def context_lengths(name, value, lengths):
+def _context_lengths(name, value, lengths):
     """Numbers of transitions, at least as many as there are states."""
     found = _checks.indices(name, value, "integers, shape (K,)")
     if found.ndim != 1 or found.size == 0 or found.min() < lengths["S"]:
@@ -58,11 +58,11 @@ def context_lengths(name, value, lengths):
 @declare(
     process=instance(MRP, S="n_states"),
     X=array("S", "d"),
-    lengths=context_lengths,
+    lengths=_context_lengths,
     n_trajectories=integer(low=1),
     n_layers=integer(low=0),
     rng=generator,
-    step_size=step_size,
+    step_size=positive,
 )
 def error_curves(process, X, lengths, n_trajectories, n_layers, rng, score=None, step_size=1.0):
     """Draw trajectories of several lengths and follow weighted softmax TD from v_0 = 0 over the layers.
@@ -125,25 +125,13 @@ def _complete_models(process, n, m, rng):
         if draws >= 1000 and found < draws / 1000:
             raise ValueError(f"lengths must leave time to visit all states; at {n} hardly any context was complete")
         first = rng.choice(process.n_states, m, p=process.start)
-        states = sample_paths(process.transition, first, rng.random((m, n)))
+        states = sample_paths.trusted(process.transition, first, rng.random((m, n)))
         count, transition, _ = frequencies(states[:, :-1], np.zeros((m, n)), states[:, 1:], process.n_states)
         complete = (count > 0).all(axis=1)
         counts.append(count[complete])
         transitions.append(transition[complete])
         draws, found = draws + m, found + int(complete.sum())
     return np.concatenate(counts)[:m], np.concatenate(transitions)[:m], found / draws
-
-
-def positive(*shape):
-    """An array of positive numbers."""
-
-    def check(name, value, lengths):
-        values = array(*shape)(name, value, lengths)
-        if (values <= 0).any():
-            raise ValueError(f"{name} must be positive; got {values.min()}")
-        return values
-
-    return check
 
 
 class Interval(NamedTuple):
@@ -154,12 +142,20 @@ class Interval(NamedTuple):
     high: float
 
 
+def _window(name, value, lengths):
+    """A pair of layers, the first one before the last one."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"{name} must be a pair of layers (first, last); got {_checks.describe(value)}")
+    first = _checks.integer(name, value[0], low=0, high=lengths["L"] - 1)
+    return first, _checks.integer(name, value[1], low=first + 1, high=lengths["L"])
+
+
 # The resampling of a fit
 _resampling = {"rng": generator, "n_resamples": integer(low=1)}
 
 
 @numpy_defaults()
-@declare(errors=array("m", "L+1"), **_resampling)
+@declare(errors=array("m", "L+1"), window=_window, **_resampling)
 def fitted_rate(errors, window, rng, n_resamples=2000):
     """The factor per layer by which errors shrink, from the late layers.
 
@@ -181,15 +177,15 @@ def fitted_rate(errors, window, rng, n_resamples=2000):
         exp of the mean over the curves of the least-squares slope of log(error) over the layer. With one
         curve the interval is a point.
     """
-    first, last = _window(window, errors.shape[1])
-    late = positive("m", "layers of the window")("errors", errors[:, first : last + 1], {})
+    first, last = window
+    late = _checks.positives("errors", errors[:, first : last + 1])
     slopes = _slopes(np.arange(first, last + 1), np.log(late))
     logs = _bootstrap(slopes, lambda sample: sample.mean(axis=-1), rng, n_resamples)
     return Interval(*np.exp(logs).tolist())
 
 
 @numpy_defaults()
-@declare(lengths=positive("K"), floors=positive("K", "m"), **_resampling)
+@declare(lengths=positives("K"), floors=positives("K", "m"), **_resampling)
 def fitted_slope(lengths, floors, rng, n_resamples=2000):
     """The exponent with which the mean floor falls with the context length: -1/2 in Theorem 2.
 
@@ -232,10 +228,3 @@ def _bootstrap(columns, statistic, rng, n_resamples):
     m = columns.shape[-1]
     resampled = statistic(columns[..., rng.integers(m, size=(n_resamples, m))])
     return np.append(statistic(columns[..., None, :]), np.quantile(resampled, [0.025, 0.975]))
-
-
-def _window(window, n_values):
-    if not isinstance(window, (tuple, list)) or len(window) != 2:
-        raise TypeError(f"window must be a pair of layers (first, last); got {_checks.describe(window)}")
-    first = _checks.integer("window", window[0], low=0, high=n_values - 2)
-    return first, _checks.integer("window", window[1], low=first + 1, high=n_values - 1)

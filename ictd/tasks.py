@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ictd import _checks, mrp
-from ictd import features as feature_maps
+from ictd._arguments import array, check_fields, declare, discount, instance, integer, option, positive, real, side
 from ictd._settings import numpy_defaults
 from ictd.empirical import frequencies, values_with_boundary
+from ictd.families import FAMILIES, FEATURES
 from ictd.mrp import sample_paths
 
 
@@ -40,18 +41,12 @@ class Tasks(_checks.ReadOnly):
 
     @numpy_defaults()
     def __post_init__(self):
-        transition = _checks.array("transition", self.transition, (..., "S", "S"))
-        if transition.shape[-2] != transition.shape[-1]:
-            raise ValueError(f"transition must have shape (..., S, S); got shape {transition.shape}")
-        reward = _checks.array("reward", self.reward, (..., transition.shape[-1]))
-        features = _checks.array("features", self.features, (..., transition.shape[-1], "d"))
-        if not transition.shape[:-2] == reward.shape[:-1] == features.shape[:-2]:
+        check_fields(self, transition=mrp.chains, reward=array(..., "S"), features=array(..., "S", "d"))
+        if not self.transition.shape[:-2] == self.reward.shape[:-1] == self.features.shape[:-2]:
             raise ValueError(
                 f"transition must have the leading dimensions of reward and features; "
-                f"got shapes {transition.shape}, {reward.shape} and {features.shape}"
+                f"got shapes {self.transition.shape}, {self.reward.shape} and {self.features.shape}"
             )
-        _checks.rows_of_probabilities("transition", transition)
-        _checks.freeze(self, transition=transition, reward=reward, features=features)
 
     @property
     def n_states(self):
@@ -78,9 +73,10 @@ class Tasks(_checks.ReadOnly):
         _check_index(index, self.shape)
         return mrp.MRP(self.transition[index], self.reward[index], gamma)
 
+    @declare(gamma=discount)
     def value(self, gamma):
         """True values (I - gamma P)^{-1} r, shape (..., S)."""
-        return mrp.solve_bellman(self.transition, self.reward, _checks.discount(gamma))
+        return mrp.solve_bellman(self.transition, self.reward, gamma)
 
     def stationary(self):
         """Stationary distributions, shape (..., S), by elimination without subtraction as in `MRP.stationary`.
@@ -96,6 +92,7 @@ class Tasks(_checks.ReadOnly):
         return mu
 
     @numpy_defaults()
+    @declare(n_transitions=integer(low=1), reward_noise=real(low=0))
     def sample(self, n_transitions, rng, reward_noise=0.0):
         """Draw one context of each task; the first state is uniform.
 
@@ -113,21 +110,36 @@ class Tasks(_checks.ReadOnly):
         -------
         Contexts
         """
-        n = _checks.integer("n_transitions", n_transitions, low=1)
-        noise = _checks.real("reward_noise", reward_noise, low=0)
-        single = isinstance(rng, np.random.Generator)
-        rngs = [rng] if single else _generators(rng, self.shape)
-        shape = self.shape if single else self.shape[1:]
-        draws = [(rng.integers(self.n_states, size=shape), rng.random((*shape, n))) for rng in rngs]
-        first, uniforms = draws[0] if single else map(np.stack, zip(*draws))
-        states = sample_paths(self.transition, first, uniforms)
+        several = isinstance(rng, (list, tuple))
+        if several and len(rng) != (self.shape or (0,))[0]:
+            raise ValueError(
+                f"rng must hold one generator for each of the first dimension of {self.shape}; got {len(rng)}"
+            )
+        lead = self.shape[1:] if several else self.shape
+        size = (*lead, n_transitions)
+
+        def first_and_uniforms(generator):
+            return generator.integers(self.n_states, size=lead), generator.random(size)
+
+        first, uniforms = _for_each(rng, first_and_uniforms)
+        states = sample_paths.trusted(self.transition, first, uniforms)
         rewards = np.take_along_axis(self.reward, states[..., :-1], axis=-1)
-        if noise:
-            normal = [rng.standard_normal((*shape, n)) for rng in rngs]
-            rewards = rewards + noise * (normal[0] if single else np.stack(normal))
+        if reward_noise:
+            (normal,) = _for_each(rng, lambda generator: (generator.standard_normal(size),))
+            rewards = rewards + reward_noise * normal
             if not np.isfinite(rewards).all():
-                raise ValueError(f"reward_noise must be smaller: a reward overflows; got {noise:.3g}")
+                raise ValueError(f"reward_noise must be smaller: a reward overflows; got {reward_noise:.3g}")
         return Contexts(states, rewards, self.n_states)
+
+
+def _walks(name, value, lengths):
+    """Indices of the states of many walks of equal length, at least two for each."""
+    states, n_states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)"), lengths["S"]
+    if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
+        raise ValueError(f"{name} must have shape (..., n+1) with n >= 1; got shape {states.shape}")
+    if states.min() < 0 or states.max() >= n_states:
+        raise ValueError(f"{name} must be from 0 to {n_states - 1}; got some from {states.min()} to {states.max()}")
+    return states
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +159,10 @@ class Contexts(_checks.ReadOnly):
     n_states: int
 
     def __post_init__(self):
-        states = _checks.indices("states", self.states, "an array of integer state indices, shape (..., n+1)")
-        n_states = _checks.side("n_states", self.n_states)
-        if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
-            raise ValueError(f"states must have shape (..., n+1) with n >= 1; got shape {states.shape}")
-        if states.min() < 0 or states.max() >= n_states:
-            raise ValueError(f"states must be from 0 to {n_states - 1}; got some from {states.min()} to {states.max()}")
-        expected = (*states.shape[:-1], states.shape[-1] - 1)
-        rewards = _checks.array("rewards", self.rewards, (..., "n"))
-        if rewards.shape != expected:
-            raise ValueError(f"rewards must have shape {expected} to fit states; got shape {rewards.shape}")
-        _checks.freeze(self, states=states, rewards=rewards, n_states=n_states)
+        check_fields(self, n_states=side(letter="S"), states=_walks, rewards=array(..., "n"))
+        expected = self.states[..., 1:].shape
+        if self.rewards.shape != expected:
+            raise ValueError(f"rewards must have shape {expected} to fit states; got shape {self.rewards.shape}")
 
     @property
     def n_transitions(self):
@@ -195,14 +200,16 @@ class Contexts(_checks.ReadOnly):
         return counts, transition, reward
 
     @numpy_defaults()
+    @declare(gamma=discount)
     def constant_value(self, gamma):
         """The constant predictor of each context: its mean reward / (1 - gamma), shape (...)."""
-        result = self.rewards.mean(axis=-1) / (1 - _checks.discount(gamma))
+        result = self.rewards.mean(axis=-1) / (1 - gamma)
         if not np.isfinite(result).all():
             raise ValueError(f"rewards must be smaller: the mean overflows; got up to {np.abs(self.rewards).max():.3g}")
         return result
 
     @numpy_defaults()
+    @declare(gamma=discount)
     def certainty_equivalence(self, gamma):
         """Values of the empirical models, shape (..., S).
 
@@ -229,75 +236,28 @@ def _check_index(index, shape):
     position = index if isinstance(index, tuple) else (index,)
     if len(position) != len(shape):
         raise ValueError(f"index must have {len(shape)} integers, for the leading dimensions {shape}; got {index!r}")
-    for place, side in zip(position, shape):
-        _checks.integer("index", place, low=-side, high=side - 1)
+    for place, length in zip(position, shape):
+        _checks.integer("index", place, low=-length, high=length - 1)
 
 
-def _generators(rngs, shape):
-    """One generator for each entry of the first dimension."""
-    if not isinstance(rngs, (list, tuple)):
-        return [_checks.numpy_generator(rngs)]
-    if len(rngs) == 0 or len(rngs) != (shape[0] if shape else 0):
-        raise ValueError(f"rng must hold one generator for each of the first dimension of {shape}; got {len(rngs)}")
-    return [_checks.numpy_generator(rng) for rng in rngs]
-
-
-def _ring(count, n, rng):
-    transition = np.zeros((count, n, n))
-    state = np.arange(n)
-    right = rng.uniform(0.1, 0.9, (count, n))
-    transition[:, state, (state + 1) % n] = right
-    transition[:, state, (state - 1) % n] += 1 - right
-    return transition
-
-
-def _dense(count, n, rng):
-    return rng.dirichlet(np.ones(n), (count, n))
-
-
-def _sparse(count, n, rng):
-    """Three successors of each state, one of them the next state, so that the chain is irreducible."""
-    transition = np.zeros((count, n, n))
-    state = np.arange(n)
-    weights = rng.dirichlet(np.ones(3), (count, n))
-    weights = 0.9 * weights + 0.1 / 3
-    transition[:, state, (state + 1) % n] = weights[:, :, 0]
-    task = np.arange(count)[:, None]
-    for branch in (1, 2):
-        transition[task, state, rng.integers(n, size=(count, n))] += weights[:, :, branch]
-    return transition
-
-
-def _loop(count, n, rng):
-    transition = np.zeros((count, n, n))
-    state = np.arange(n)
-    forward = rng.uniform(0.5, 1, (count, n))
-    transition[:, state, (state + 1) % n] = forward
-    transition[:, state, state] += 1 - forward
-    return transition
-
-
-FAMILIES = {"boyan": mrp.boyan_transitions, "ring": _ring, "dense": _dense, "sparse": _sparse, "loop": _loop}
-
-
-def _gaussian(count, n_states, dim, rng):
-    return rng.standard_normal((count, n_states, dim))
-
-
-def _one_hot(count, n_states, dim, rng):
-    if dim != n_states:
-        raise ValueError(f"dim must equal n_states = {n_states} for one-hot features; got {dim}")
-    return rng.permuted(np.broadcast_to(np.arange(n_states), (count, n_states)), axis=1)[..., None] == np.arange(dim)
-
-
-def _triangular(count, n_states, dim, rng):
-    return np.broadcast_to(feature_maps.triangular(n_states, dim), (count, n_states, dim))
-
-
-FEATURES = {"gaussian": _gaussian, "one_hot": _one_hot, "triangular": _triangular}
+def _for_each(rng, draw_arrays):
+    """The arrays that a generator draws, or those of several generators stacked: each draws what it would alone."""
+    if not isinstance(rng, (list, tuple)):
+        return draw_arrays(_checks.numpy_generator(rng))
+    if not rng:
+        raise ValueError("rng must hold at least one generator; got none")
+    return [np.stack(arrays) for arrays in zip(*(draw_arrays(_checks.numpy_generator(one)) for one in rng))]
 
 
 @numpy_defaults()
+@declare(
+    count=integer(low=1),
+    n_states=side(low=3),
+    dim=side(),
+    family=option(*FAMILIES),
+    features=option(*FEATURES),
+    feature_scale=positive,
+)
 def draw(count, n_states, dim, rng, family="boyan", features="gaussian", feature_scale=1.0):
     """Draw random tasks.
 
@@ -327,25 +287,17 @@ def draw(count, n_states, dim, rng, family="boyan", features="gaussian", feature
     Tasks
         Leading dimensions (T,), or (number of generators, T).
     """
-    count = _checks.integer("count", count, low=1)
-    n_states = _checks.side("n_states", n_states, low=3)
-    dim = _checks.side("dim", dim)
-    _checks.option("family", family, tuple(FAMILIES))
-    _checks.option("features", features, tuple(FEATURES))
-    feature_scale = _checks.real("feature_scale", feature_scale, low=0, low_open=True)
-    single = not isinstance(rng, (list, tuple))
-    draws = []
-    for generator in [rng] if single else rng:
-        generator = _checks.numpy_generator(generator)
+
+    def one(generator):
         transition = FAMILIES[family](count, n_states, generator)
         reward = generator.uniform(-1, 1, (count, n_states))
-        draws.append((transition, reward, FEATURES[features](count, n_states, dim, generator)))
-    if not draws:
-        raise ValueError("rng must hold at least one generator; got none")
-    transition, reward, X = draws[0] if single else map(np.stack, zip(*draws))
+        return transition, reward, FEATURES[features](count, n_states, dim, generator)
+
+    transition, reward, X = _for_each(rng, one)
     return Tasks(transition, reward, feature_scale * X)
 
 
+@declare(process=instance(mrp.MRP, S="n_states"), X=array("S", "d"))
 def single(process, X):
     """One process with its features as a batch of one task, for example a process of your own.
 
@@ -354,6 +306,4 @@ def single(process, X):
     process : MRP
     X : array_like, shape (S, d)
     """
-    _checks.instance("process", process, mrp.MRP)
-    X = _checks.array("X", X, (process.n_states, "d"))
     return Tasks(process.transition[None], process.reward[None], X[None])

@@ -87,8 +87,8 @@ def bellman_steps(kernel, transition, reward, gamma, step_sizes, values, sources
 
 
 def apply(matrices, vectors):
-    """Matrices (..., m, n) times vectors (..., n)."""
-    return (matrices @ vectors[..., None])[..., 0]
+    """Matrices (..., m, n) times vectors (..., n), arrays or tensors."""
+    return (matrices @ vectors[..., None]).squeeze(-1)
 
 
 def context_steps(model, kernel, gamma, step_sizes, values):
@@ -121,14 +121,8 @@ def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, sco
     trajectory : Trajectory
     X : array_like, shape (S, d)
         Features of all states.
-    gamma : float
-        Discount in [0, 1).
-    n_steps : int
-        Number of steps L, at least 0.
-    step_size : float or array_like of shape (n_steps,)
-        Positive step sizes alpha_t.
-    score : callable or array_like of shape (d, d), optional
-        A matrix is the A of `kernels.bilinear_score`. Default: the inner product of the features.
+    gamma, n_steps, step_size, score
+        As for `weighted_softmax_td`.
     initial : array_like, shape (S,), optional
         Values v_0 of the states; default 0.
 
@@ -140,7 +134,7 @@ def weighted_softmax_td_states(trajectory, X, gamma, n_steps, step_size=1.0, sco
         raise ValueError(
             f"X must have a row for every state of the trajectory, up to {trajectory.states.max()}; got shape {X.shape}"
         )
-    model = empirical_model(trajectory, len(X))
+    model = empirical_model.trusted(trajectory, len(X))
     kernel = state_kernel.trusted(model, X, score)
     start = np.zeros(len(X)) if initial is None else initial
     return np.stack([start, *context_steps(model, kernel, gamma, step_size, start)])

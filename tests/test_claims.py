@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 
-from ictd.claims import chance_interval, holds, random_instances, relative_error
+from ictd.claims import Claim, chance_interval, holds, random_instance, random_instances, relative_error
 
 
 def test_a_claim_shows_its_largest_error_and_tolerance():
     claim = holds("a = b", [1e-14, 3e-13, 0.0])
     assert repr(claim) == "✓ a = b: largest error 3e-13 over 3 instances (tolerance 1e-10)"
     assert "instances" not in repr(holds("a = b", 1e-14))
+
+
+def test_a_claim_says_in_one_line_what_became_of_it():
+    claim = Claim("small", "ours", lambda x: None if x > 2 else x * 1e-9, tolerance=1e-9)
+    shown = {
+        (1,): "✓ small: largest error 1e-09 (tolerance 1e-09)",
+        (1, 2): "✗ small: largest error 2e-09 over 2 instances (tolerance 1e-09)",
+        (3,): "- small: skipped",
+    }
+    assert {instances: repr(claim.on(instances)) for instances in shown} == shown
 
 
 @pytest.mark.parametrize("errors", [[0.0, 2e-10], [np.nan], [1e-14, np.nan], [np.inf]])
@@ -35,6 +45,12 @@ def test_the_error_is_relative_to_large_values_only():
     assert relative_error([0.5], [0.25]) == 0.25
     with pytest.raises(ValueError, match=r"\(1, 2\); got shape \(1, 1\)"):
         relative_error([1.0], [1.0, 2.0])
+
+
+def test_relative_error_is_relative_to_the_largest_entry_of_each_layer():
+    assert relative_error([[0.0, 0.1]], [[0.0, 0.0]]) == pytest.approx(0.1)
+    assert relative_error([[1.0, 200.0]], [[0.0, 200.0]]) == pytest.approx(1 / 200)
+    assert relative_error([[0.0], [300.0]], [[0.5], [200.0]]) == pytest.approx(0.5)
 
 
 def test_the_error_is_computed_in_float64():
@@ -112,3 +128,19 @@ def test_instances_are_reproducible_varied_and_closed_if_asked():
     assert all(not np.allclose(p.A, p.A.T) for p in first if len(p.A) > 1)
     for problem in first:
         assert problem.closed().trajectory.states[-1] in problem.trajectory.states[:-1]
+
+
+def test_instances_cover_the_promised_range():
+    cases = [random_instance(np.random.default_rng([0, i])) for i in range(400)]
+    assert {len(case.X) for case in cases} == set(range(2, 13))
+    assert {case.X.shape[1] for case in cases} == set(range(1, 9))
+    lengths = [case.trajectory.n_transitions for case in cases]
+    assert min(lengths) == 1 and max(lengths) == 60
+    gammas = [case.gamma for case in cases]
+    assert min(gammas) == 0 and max(gammas) == 0.99 and len(set(gammas)) > 200
+    assert 0 < min(case.step_size for case in cases) < 0.05 and 0.95 < max(case.step_size for case in cases) <= 1
+    assert {case.n_layers for case in cases} >= {1, 50} and max(case.n_layers for case in cases) == 50
+    states = [set(case.trajectory.states.tolist()) for case in cases]
+    assert any(len(seen) < len(case.X) for seen, case in zip(states, cases))  # unvisited states
+    assert any(case.trajectory.states[-1] not in case.trajectory.states[:-1] for case in cases)  # never a source
+    assert any(len(np.unique(case.X, axis=0)) < len(case.X) for case in cases)  # equal features

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import ictd
-from ictd import _training_cli, cli, evaluate, runs, verify
+from ictd import _extras, _files, _training_cli, cli, evaluate, runs
+from ictd.claims import verify
+from ictd.runs import folder as run_folder
 
 ROOT = Path(__file__).parents[1]
 GOOD = "state,reward\na,1\nb,2\na,1\nb,2\na,\n"
@@ -217,7 +219,7 @@ def test_verify_fails_with_status_one(capsys, monkeypatch):
 
 
 def test_verify_with_a_broken_torch_says_what_is_wrong(capsys, monkeypatch):
-    monkeypatch.setattr(verify, "torch_problem", lambda: "does not work here (OSError: no library)")
+    monkeypatch.setattr(_extras, "torch_problem", lambda: "does not work here (OSError: no library)")
     status, out, _ = call(capsys, "verify", "--instances", 1)
     assert status == 0 and "claims need torch, which does not work here (OSError: no library). Install it" in out
 
@@ -292,9 +294,15 @@ SMALL = (
 @pytest.fixture
 def no_figures(monkeypatch):
     """Drawing takes longer than these runs; other tests draw."""
-    figures = pytest.importorskip("ictd.figures")
-    monkeypatch.setattr(figures, "of_run", lambda run: {"figure-a.svg": b"<svg/>"})
-    monkeypatch.setattr(figures, "of_sweep", lambda rows: {"figure-overview.svg": b"<svg/>"})
+    figures = pytest.importorskip("ictd.runs.figures")
+
+    def write(folder):
+        for path in folder.rglob("summary.json"):
+            (path.parent / "figure-a.svg").write_text("<svg/>")
+        if (folder / "sweep.json").exists():
+            (folder / "figure-overview.svg").write_text("<svg/>")
+
+    monkeypatch.setattr(figures, "write", write)
 
 
 def tree(folder):
@@ -560,9 +568,9 @@ def test_the_examples_of_the_help_are_right():
 
 
 def sweep_points(options):
-    from ictd import sweep
+    from ictd.runs import grid
 
-    return sweep.grid(_training_cli.values(options), _training_cli.label, _training_cli.config)
+    return grid.grid(_training_cli.values(options), _training_cli.label, _training_cli.config)
 
 
 def test_sweep_prints_a_line_for_each_point(capsys, tmp_path, no_figures):
@@ -576,7 +584,7 @@ def test_sweep_prints_a_line_for_each_point(capsys, tmp_path, no_figures):
     assert head.split()[:4] == ["gamma", "per-layer", "pattern", "value"]
     assert [line.split()[:2] for line in lines] == [["0.5", "no"], ["0.5", "yes"], ["0.9", "no"], ["0.9", "yes"]]
     for name, line in zip(names, lines):
-        assert f" {runs.read(tmp_path / 'a' / name).figures()['value_error_median']:.3g} " in line
+        assert f" {runs.read(tmp_path / 'a' / name).numbers()['value_error_median']:.3g} " in line
     assert last == f"saved in {tmp_path / 'a'}"
     files = [f"{name}/{file}" for name in names for file in RUN_FILES] + ["figure-overview.svg", "sweep.json"]
     assert tree(tmp_path / "a") == sorted(files)
@@ -598,7 +606,7 @@ def test_sweep_with_a_point_that_fails(capsys, tmp_path, no_figures):
 
 def test_figures_draws_what_is_missing(capsys, tmp_path):
     pytest.importorskip("torch")
-    figures = pytest.importorskip("ictd.figures")
+    figures = pytest.importorskip("ictd.runs.figures")
     call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL)
     names = sorted(figures.OF_RUN)
     assert sorted(path.name for path in (tmp_path / "a").glob("*.svg")) == names
@@ -617,22 +625,21 @@ def test_figures_draws_what_is_missing(capsys, tmp_path):
 def test_pretrain_is_not_lost_to_a_figure(capsys, tmp_path, monkeypatch):
     """A run whose figures fail is finished, and says how to draw them later; the command figures says why it cannot."""
     pytest.importorskip("torch")
-    figures = pytest.importorskip("ictd.figures")
+    figures = pytest.importorskip("ictd.runs.figures")
 
-    def broken(run):
+    def broken(*_, **__):
         raise RuntimeError("no font\nis here")
 
-    monkeypatch.setattr(figures, "of_run", broken)
+    monkeypatch.setattr(figures, "write", broken)
     status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL)
     note = "note: no figures, because they cannot be drawn (RuntimeError: no font is here); try: ictd figures "
     assert (status, err) == (0, f"{note}{tmp_path / 'a'}\n") and "saved in" in out
     assert runs.state(tmp_path / "a") == "finished"
-    monkeypatch.setattr(figures, "draw", lambda *_, **__: broken(None))
     status, out, err = call(capsys, "figures", tmp_path / "a")
     assert (status, out) == (2, "") and "figures cannot be drawn (RuntimeError: no font is here)" in err
 
 
-@pytest.mark.skipif(runs.fcntl is None, reason="there are no locks of folders")
+@pytest.mark.skipif(_files.fcntl is None, reason="there are no locks of folders")
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_a_folder_in_use_is_refused_and_nothing_else_is_said(capsys, tmp_path, force):
     pretrain = pytest.importorskip("ictd.pretrain")
@@ -640,7 +647,7 @@ def test_a_folder_in_use_is_refused_and_nothing_else_is_said(capsys, tmp_path, f
     options = cli.parser("pretrain").parse_args(["pretrain", "--out", "a", *SMALL])
     config = _training_cli.config(**{field: value[0] for field, value in _training_cli.values(options).items()})
     runs.begin(tmp_path / "a", config, [0, 1], 1, pretrain.versions())
-    with runs.locked(tmp_path / "a"):
+    with run_folder.locked(tmp_path / "a"):
         status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL, *force)
     message = f"ictd pretrain: error: {tmp_path / 'a'} is in use: another process works in it\n"
     assert (status, out, err) == (2, "", message)

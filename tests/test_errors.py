@@ -337,7 +337,7 @@ ROWS = [
     ("negative score scale", lambda: kernels.inner_product_score(-1), ValueError, "scale", "[0, inf)", "-1"),
     ("A not square", lambda: kernels.bilinear_score(np.ones((2, 3))), ValueError, "A", "(d, d)", "(2, 3)"),
     ("A of another dimension", lambda: kernels.softmax_kernel(X, X, kernels.bilinear_score(np.eye(3))),
-     ValueError, "A", "d = 2", "(3, 3)"),
+     ValueError, "score", "d = 2", "(3, 3)"),
     ("list for a trajectory", lambda: empirical.empirical_model([0, 1], 2), TypeError, "trajectory", "Trajectory", "list"),
     ("too few states", lambda: empirical.empirical_model(WALK, 1), ValueError, "n_states", "state 1", "1"),
     ("no n_states", lambda: empirical.empirical_model(WALK, None), TypeError, "n_states", "integer", "None"),

@@ -30,7 +30,6 @@ pytest.importorskip("ipywidgets")
 import ictd  # noqa: E402
 from ictd import (  # noqa: E402
     attention,
-    checkpoint,
     claims,
     convergence,
     dual_head,
@@ -38,7 +37,6 @@ from ictd import (  # noqa: E402
     evaluate,
     exercises,
     features,
-    figures,
     inputs,
     kernels,
     model,
@@ -51,13 +49,15 @@ from ictd import (  # noqa: E402
     reference,
     runs,
     state_form,
-    sweep,
     tasks,
     td,
     temporal_shift,
-    verify,
-    widgets,
 )
+from ictd.claims import verify  # noqa: E402
+from ictd.plots import sliders  # noqa: E402
+from ictd.pretrain import checkpoint  # noqa: E402
+from ictd.runs import figures, grid, sweep  # noqa: E402
+from ictd.runs.folder import CHECKPOINT  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -315,12 +315,12 @@ def saved_run(folder):
     run = runs.run(folder / "run", CONFIG, [3, 5])
     again = runs.read(folder / "run")
     table = again.table()
-    net = pretrain.pretrain(CONFIG, [3, 5], checkpoint_path=folder / "run" / runs.CHECKPOINT).model(5)
+    net = pretrain.pretrain(CONFIG, [3, 5], checkpoint_path=folder / "run" / CHECKPOINT).model(5)
     return run.history, table[: table.rindex("\n")], dict(net.named_parameters())
 
 
 def swept(folder):
-    points = sweep.grid({"gamma": [0.5, 0.7], **{"n_steps": [2], "n_layers": [2], "n_states": [4], "dim": [2],
+    points = grid.grid({"gamma": [0.5, 0.7], **{"n_steps": [2], "n_layers": [2], "n_states": [4], "dim": [2],
                          "n_transitions": [6], "batch_size": [3], "n_held_out": [4], "neu_batches": [3],
                          "neu_batch_size": [2]}})  # fmt: skip
     rows = sweep.sweep(folder / "s", points, [1])
@@ -329,8 +329,15 @@ def swept(folder):
 
 @functools.cache
 def finished():
-    """A run and the rows of a sweep, both from files."""
-    return in_folder(lambda folder: runs.run(folder / "run", CONFIG, [3, 5])), in_folder(swept)
+    """A run, from files."""
+    return in_folder(lambda folder: runs.run(folder / "run", CONFIG, [3, 5]))
+
+
+def drawn(folder):
+    """The figures of a sweep of one point, as `figures.write` leaves them."""
+    swept(folder)
+    written, *_ = figures.write(folder / "s")
+    return {path.name: path.read_bytes() for path in written}
 
 
 def stored(folder):
@@ -364,7 +371,7 @@ def explored():
         return fig, f"score scale {beta}."
 
     alt = "Two bars, one for each state."
-    made = widgets.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt=alt)
+    made = sliders.explorer(frame, [("β", np.array([0.1, 0.3]) * 3)], caption="Bars.", alt=alt)
     return made.fallback.html, [child.value for child in made.children[1].children]
 
 
@@ -473,8 +480,8 @@ CALLS = {
     "checkpoint": lambda: in_folder(stored),
     "runs": lambda: in_folder(saved_run),
     "sweep": lambda: in_folder(swept),
-    "figures": lambda: [plots.svg(draw(finished()[0])[0]) for draw in (figures.neu, figures.score_matrix)],
-    "figures.of_sweep": lambda: figures.of_sweep(finished()[1]),
+    "figures": lambda: [plots.svg(draw(finished())[0]) for draw in (figures.neu, figures.score_matrix)],
+    "figures.write": lambda: in_folder(drawn),
     # figures
     "plots.line": lambda: drawing(curves),
     "plots.bars": lambda: drawing(lambda ax: plots.bars(ax, {"a": [1, 1e-300], "b": [0.5, np.nan]}, ["s", "\u72b6"])),
@@ -483,7 +490,7 @@ CALLS = {
     "plots.show": lambda: plots.show(
         plots.new(rows=2, sharex=True)[0], caption="One $x$.", alt="Two empty axes, nothing else."
     ),
-    "widgets.explorer": explored,
+    "sliders.explorer": explored,
 }  # fmt: skip
 
 
@@ -517,7 +524,7 @@ def undisturbed(name):
 
 def _concerns(call, setting):
     """Settings of matplotlib matter for figures only, those of torch for all but figures."""
-    draws = call.startswith(("plots", "widgets", "figures"))
+    draws = call.startswith(("plots", "sliders", "figures"))
     return setting not in (TORCH if draws else FIGURES)
 
 

@@ -67,7 +67,7 @@ def test_import_is_light():
 
 def test_modules_load_on_first_use():
     """``ictd.td`` imports td and what it needs, not torch; an unknown name is an AttributeError."""
-    code = "import sys, ictd; ictd.kernels.softmax_kernel; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
+    code = "import sys, ictd; ictd.td.weighted_softmax_td; print('torch' in sys.modules, 'ictd.td' in sys.modules)"
     assert python(code) == ["False", "True"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ictd.nothing
@@ -105,7 +105,7 @@ print(np.allclose(values, loops), np.allclose(states[:, trajectory.states], valu
 
 @pytest.mark.parametrize(
     "missing, module, extra",
-    [("torch", "model", "torch"), ("matplotlib", "plots", "plots"), ("ipywidgets", "widgets", "widgets")],
+    [("torch", "model", "torch"), ("matplotlib", "plots", "plots")],
 )
 def test_missing_packages_are_named_with_their_cure(missing, module, extra):
     """hasattr answers, the error says what to install, and a star import gives all that works."""

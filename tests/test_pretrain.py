@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close
 
-from ictd import checkpoint, convergence, inputs, kernels, neu, pretrain, tasks
-from ictd.checkpoint import CheckpointError
+from ictd import _files, convergence, inputs, kernels, neu, pretrain, tasks
 from ictd.model import FullICTD, SoftmaxICTD
-from ictd.pretrain import Config, measures, steps, training
+from ictd.pretrain import Config, checkpoint, measures, steps, training
+from ictd.pretrain.checkpoint import CheckpointError
 from ictd.prompt import build_prompt
 from ictd.state_form import state_values
 
@@ -855,7 +855,7 @@ def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path, monkeypat
     def full(*_):
         raise OSError("read-only file system")
 
-    monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(_files, "replace", full)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert same(first, pretrain.pretrain(SMALL, [0], checkpoint_path=path))
     with pytest.raises(ValueError, match="^checkpoint_path must be a path that can be written; .*Permission denied"):
@@ -990,8 +990,8 @@ def test_it_is_what_a_run_records():
         (lambda v, b: (v[:2], b, 0.5), "values must have shape"),
         (lambda v, b: (v, b.reshape((1, 3)), 0.5), r"leading dimension \(T,\)"),
         (lambda v, b: (v, b, 1.0), "gamma"),
-        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must be non-negative with rows that sum to 1"),
-        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must be non-negative"),
+        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must have non-negative rows that sum to 1"),
+        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must have non-negative rows"),
         (lambda v, b: (v, b, 0.5, np.ones(5) / 5), "weights"),
     ],
 )

@@ -14,8 +14,11 @@ pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from test_runs import leaves, replaced  # noqa: E402
 
-from ictd import _cluster, runs, sweep  # noqa: E402
+from ictd import runs  # noqa: E402
 from ictd.pretrain import steps  # noqa: E402
+from ictd.runs import cluster as clusters  # noqa: E402
+from ictd.runs import grid as grids  # noqa: E402
+from ictd.runs import sweep  # noqa: E402
 
 SMALL = {
     "n_states": 4, "dim": 2, "n_layers": 2, "n_transitions": 20, "n_steps": 30, "batch_size": 4, "n_records": 3,
@@ -26,7 +29,7 @@ SEEDS = (0, 1)
 
 def points(n_steps=30, **several):
     values = {name: [value] for name, value in SMALL.items()} | {"n_steps": [n_steps]} | several
-    return sweep.grid(values)
+    return grids.grid(values)
 
 
 GRID = points(gamma=[0.5, 0.9], objective=["td", "mc"])
@@ -71,7 +74,7 @@ def test_grid_is_the_product_in_order():
 )
 def test_values_may_come_from_numpy_or_an_iterator(several):
     """Settings and names are those of plain numbers, which JSON can hold."""
-    grid = sweep.grid(several)
+    grid = grids.grid(several)
     assert [point.name for point in grid][:2] == ["gamma-0.5_n_layers-1", "gamma-0.5_n_layers-2"]
     assert json.loads(json.dumps([point.settings for point in grid])) == [
         {"gamma": gamma, "n_layers": layers} for gamma in (0.5, 0.25) for layers in (1, 2)
@@ -95,7 +98,7 @@ def test_values_may_come_from_numpy_or_an_iterator(several):
 )
 def test_grid_refuses_what_is_no_grid(values, kind, message):
     with pytest.raises(kind, match=f"^{message}"):
-        sweep.grid(values)
+        grids.grid(values)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_grid_refuses_what_is_no_grid(values, kind, message):
 )
 def test_labels_stay_inside_the_folder(label, kind):
     with pytest.raises(kind, match="^(the name of a point|points|label) must"):
-        sweep.grid({"gamma": [0.5, 0.9]}, label)
+        grids.grid({"gamma": [0.5, 0.9]}, label)
 
 
 def test_points_are_what_they_say():
@@ -128,9 +131,9 @@ def test_points_are_what_they_say():
         ("../a", ()): ValueError,
     }.items():
         with pytest.raises(kind, match="^(settings|the name of a point) must"):
-            sweep.Point(arguments[0], dict(arguments[1]), config)
+            grids.Point(arguments[0], dict(arguments[1]), config)
     with pytest.raises(TypeError, match="^config must be of type Config; got None"):
-        sweep.Point("a", {}, None)
+        grids.Point("a", {}, None)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_points_are_what_they_say():
 )
 def test_grid_refuses_what_makes_no_points(options, message):
     with pytest.raises(TypeError, match=f"^{message}"):
-        sweep.grid({"gamma": [0.5, 0.9]}, **options)
+        grids.grid({"gamma": [0.5, 0.9]}, **options)
 
 
 def test_grid_refuses_bad_points_before_any_work():
@@ -162,13 +165,13 @@ def test_a_point_is_a_run(local, tmp_path):
     assert sorted(os.listdir(local / GRID[2].name)) == sorted(os.listdir(tmp_path / "a"))
 
 
-def test_the_table_holds_settings_and_figures(local):
+def test_the_table_holds_settings_and_numbers(local):
     table = json.loads((local / "sweep.json").read_text())
     assert table["vary"] == {"gamma": [0.5, 0.9], "objective": ["td", "mc"]}
     assert table["seeds"] == list(SEEDS)
     for point, row in zip(GRID, table["points"], strict=True):
-        figures = runs.read(local / point.name).figures()
-        assert row == {"folder": point.name, "settings": point.settings, "status": "finished", "error": None} | figures
+        numbers = runs.read(local / point.name).numbers()
+        assert row == {"folder": point.name, "settings": point.settings, "status": "finished", "error": None} | numbers
 
 
 def test_again_it_skips_what_is_finished_and_goes_on_with_the_rest(local, tmp_path, monkeypatch):
@@ -241,8 +244,12 @@ def test_a_sweep_can_be_extended_and_reordered(tmp_path):
     """More values of what varies: finished points stay, only new ones run."""
     sweep.sweep(tmp_path / "a", points(gamma=[0.5, 0.9]), [0])
     before = (tmp_path / "a" / "gamma-0.5" / "summary.json").read_bytes()
-    said = []
+    overview, said = tmp_path / "a" / "figure-overview.svg", []
+    overview.write_text("<svg/>")
+    sweep.sweep(tmp_path / "a", points(gamma=[0.5, 0.9]), [0])
+    assert overview.exists()  # the points are those that it shows
     rows = sweep.sweep(tmp_path / "a", points(gamma=[0.7, 0.9, 0.5]), [0], report=said.append)
+    assert not overview.exists()
     assert [row["folder"] for row in rows] == ["gamma-0.7", "gamma-0.9", "gamma-0.5"]
     assert [row["status"] for row in rows] == ["finished"] * 3
     assert len(said) == 1 and "gamma-0.7" in said[0]
@@ -254,7 +261,8 @@ def test_a_sweep_can_be_extended_and_reordered(tmp_path):
 
 def test_force_removes_what_the_old_sweep_wrote_and_nothing_else(tmp_path):
     folder = tmp_path / "a"
-    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,), draw_overview=lambda rows: {"figure-overview.svg": b"<svg/>"})
+    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,))
+    (folder / "figure-overview.svg").write_text("<svg/>")
     (folder / "gamma-0.9" / "notes.txt").write_text("mine")
     (folder / "plan.txt").write_text("mine")
     sweep.sweep(folder, points(gamma=[0.5, 0.7]), (1,), force=True)
@@ -291,8 +299,6 @@ def test_bad_arguments_are_refused_before_anything_is_written(tmp_path):
         ({"checkpoint_seconds": -1}, ValueError, "checkpoint_seconds must be in"),
         ({"progress": 1}, TypeError, "progress must be True or False"),
         ({"force": "no"}, TypeError, "force must be True or False"),
-        ({"draw": 3}, TypeError, "draw must be a function or None"),
-        ({"draw_overview": "all"}, TypeError, "draw_overview must be a function or None"),
         ({"report": []}, TypeError, "report must be a function or None"),
         ({"folder": None}, TypeError, "folder must be a str or a Path"),
     ]:
@@ -428,14 +434,14 @@ def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path)
 def test_other_versions_are_refused_before_anything_is_written(cluster, tmp_path, monkeypatch):
     versions = pretrain.versions() | {"ictd": "9.9"}
     monkeypatch.setattr(pretrain, "versions", lambda: versions)
-    with pytest.raises(_cluster.ClusterError, match="worker at tcp://.* has ictd .*, and this process has ictd 9.9"):
+    with pytest.raises(clusters.ClusterError, match="worker at tcp://.* has ictd .*, and this process has ictd 9.9"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=cluster.scheduler_address)
     assert not (tmp_path / "a").exists()
 
 
 def test_a_worker_that_joins_late_checks_its_version():
-    with pytest.raises(_cluster.ClusterError, match="a worker has ictd .* this process has ictd 9.9"):
-        _cluster.work(GRID[0].config, SEEDS, None, 1, {"ictd": "9.9"})
+    with pytest.raises(clusters.ClusterError, match="a worker has ictd .* this process has ictd 9.9"):
+        clusters.work(GRID[0].config, SEEDS, None, 1, {"ictd": "9.9"})
 
 
 def test_a_cluster_without_workers_is_named(tmp_path):
@@ -443,13 +449,13 @@ def test_a_cluster_without_workers_is_named(tmp_path):
     options = {"processes": True, "dashboard_address": ":0", "silence_logs": 50, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=0, **options) as empty:
         address = empty.scheduler_address
-        with pytest.raises(_cluster.ClusterError, match=f"{address} has no workers after 0.5 s"):
+        with pytest.raises(clusters.ClusterError, match=f"{address} has no workers after 0.5 s"):
             sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
     assert not (tmp_path / "a").exists()
-    with pytest.raises(_cluster.ClusterError, match=f"no scheduler answers at {address} within 0.5 s"):
+    with pytest.raises(clusters.ClusterError, match=f"no scheduler answers at {address} within 0.5 s"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
     for wrong in ("here", "tcp://", ""):
-        with pytest.raises(_cluster.ClusterError, match="no scheduler answers"):
+        with pytest.raises(clusters.ClusterError, match="no scheduler answers"):
             sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=wrong, patience=0.5)
     assert not (tmp_path / "a").exists()
 
@@ -459,7 +465,7 @@ def test_when_all_workers_go_what_is_finished_stays(cluster, tmp_path):
     grid = points(n_steps=3000, gamma=[0.5, 0.9])
     killer = WhenBusy(cluster, lambda state: cluster.scale(0))
     killer.start()
-    with pytest.raises(_cluster.ClusterError, match="no workers for 1 s; what is finished is saved"):
+    with pytest.raises(clusters.ClusterError, match="no workers for 1 s; what is finished is saved"):
         sweep.sweep(tmp_path / "a", grid, SEEDS, scheduler=cluster.scheduler_address, patience=1)
     assert killer.done
     table = json.loads((tmp_path / "a" / "sweep.json").read_text())
@@ -469,7 +475,7 @@ def test_when_all_workers_go_what_is_finished_stays(cluster, tmp_path):
 
 def test_without_distributed_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(_cluster.ClusterError, match=r"pip install 'ictd\[cluster\]'"):
+    with pytest.raises(clusters.ClusterError, match=r"pip install 'ictd\[cluster\]'"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler="tcp://127.0.0.1:1")
     assert not (tmp_path / "a").exists()
 

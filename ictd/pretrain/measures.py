@@ -7,15 +7,11 @@ from ictd import _checks, inputs, neu, tasks
 from ictd._settings import numpy_defaults
 from ictd.model import SoftmaxICTD
 from ictd.pretrain.parameters import number_type
+from ictd.pretrain.sampling import sample_tasks
 from ictd.state_form import kernel, matrix_form, state_values
 
 # Streams of random numbers, beside that of the training.
 _HELD_OUT, _NEU = 2, 3
-
-
-def draw(config, count, rng):
-    """Random tasks with the settings of a run."""
-    return tasks.draw(count, config.n_states, config.dim, rng, config.family, config.features, config.feature_scale)
 
 
 def cosine(found, expected, dimensions):
@@ -45,7 +41,7 @@ class HeldOut:
         self.config = config
         dtype = number_type(config)
         rng = np.random.default_rng([config.held_out_seed, 0, _HELD_OUT])
-        self.batch = draw(config, config.n_held_out, rng)
+        self.batch = sample_tasks(config, config.n_held_out, rng)
         self.contexts = self.batch.sample(config.n_transitions, rng, config.reward_noise)
         self.truth = self.batch.value(config.gamma)
         mu = self.batch.stationary()
@@ -68,9 +64,9 @@ class HeldOut:
         """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
         config = self.config
         arguments = (config.gamma, config.n_layers, matrix_form(config.form))
-        M = kernel(block.unsqueeze(-3), self.features, self.log_mu, finite=False)
+        M = kernel.trusted(block.unsqueeze(-3), self.features, self.log_mu)
         diagonal = M.diagonal(dim1=-2, dim2=-1)
-        values = state_values(parameters, self.inputs, *arguments, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, *arguments).double().numpy()
         updates = neu.updates(parameters, self.windows, config.neu_batches, *arguments)
         estimate = neu.squared_norm(updates.double())
         return {
@@ -86,7 +82,7 @@ class HeldOut:
         config = self.config
         constructed = SoftmaxICTD.constructed(config.dim, config.n_layers, config.gamma, dtype=number_type(config))
         parameters = {name: value.detach() for name, value in constructed.named_parameters()}
-        values = state_values(parameters, self.inputs, config.gamma, config.n_layers, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, config.gamma, config.n_layers).double().numpy()
         return {
             "value_error_constant": float(self.error(self.contexts.constant_value(config.gamma)[:, None])),
             "value_error_certainty_equivalence": float(self.error(self.contexts.certainty_equivalence(config.gamma))),

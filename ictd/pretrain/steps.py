@@ -10,12 +10,14 @@ import time
 import numpy as np
 import torch
 
-from ictd import _checks, checkpoint, inputs, neu
+from ictd import _checks, inputs, neu
 from ictd._construction import WEIGHTS
+from ictd.pretrain import checkpoint
 from ictd.pretrain.config import record_shapes
-from ictd.pretrain.measures import HeldOut, cosine, draw, visible
+from ictd.pretrain.measures import HeldOut, cosine, visible
 from ictd.pretrain.parameters import initial_parameters, number_type
 from ictd.pretrain.result import History, Result, versions
+from ictd.pretrain.sampling import sample_tasks
 from ictd.state_form import full_matrices, matrix_form
 
 BETAS, MOMENTS = (0.9, 0.999), ("mean", "square")
@@ -95,7 +97,7 @@ class Run:
         config = self.config
         rngs = [np.random.default_rng([seed, self.step, _TRAIN]) for seed in self.seeds]
         count = config.batch_size
-        batch = draw(config, 2 * count if config.objective == "neu" else count, rngs)
+        batch = sample_tasks(config, 2 * count if config.objective == "neu" else count, rngs)
         longer = config.objective not in ("td", "mc")
         contexts = batch.sample(config.n_transitions + longer, rngs, config.reward_noise)
         if config.objective != "neu":

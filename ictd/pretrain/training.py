@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from ictd import _checks, checkpoint
+from ictd import _checks, _files
 from ictd._settings import torch_defaults
 from ictd.pretrain.config import Config, check_seeds
 from ictd.pretrain.steps import Run
@@ -44,7 +44,7 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
     seeds = check_seeds(seeds)
     checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
     progress = _checks.flag("progress", progress)
-    path = None if checkpoint_path is None else checkpoint.place("checkpoint_path", checkpoint_path)
+    path = None if checkpoint_path is None else _files.place("checkpoint_path", checkpoint_path)
     run = Run(config, seeds)
     if path is not None and path.exists():
         run.restore(path)

@@ -5,7 +5,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ictd import pretrain, runs
+from ictd import pretrain
+from ictd.runs.folder import CHECKPOINT
 
 
 class ClusterError(RuntimeError):
@@ -38,7 +39,7 @@ def work(config, seeds, checkpoint_bytes, threads, versions):
         raise ClusterError(_other_version("a worker", pretrain.versions()["ictd"], versions["ictd"]))
     torch.set_num_threads(threads)  # and not back: another run may be in another thread of this worker
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / runs.CHECKPOINT
+        path = Path(folder) / CHECKPOINT
         if checkpoint_bytes is not None:
             path.write_bytes(checkpoint_bytes)
         # Written at the end only: a worker that dies takes its disk along

@@ -13,7 +13,8 @@ pytest.importorskip("matplotlib")
 
 from ipywidgets.embed import dependency_state, embed_data  # noqa: E402
 
-from ictd import plots, widgets  # noqa: E402
+from ictd import plots  # noqa: E402
+from ictd.plots import sliders  # noqa: E402
 
 TEXTS = {"caption": "How the bars change.", "alt": "Bars of a value per state"}
 SCALE = ("score scale β", [0.5, 1, 2])
@@ -28,7 +29,7 @@ def frame(scale, step=0):
 
 @pytest.fixture(scope="module")
 def two_axes():
-    return widgets.explorer(frame, [SCALE, STEP], start=(1, 2), **TEXTS)
+    return sliders.explorer(frame, [SCALE, STEP], start=(1, 2), **TEXTS)
 
 
 def links(explorer):
@@ -41,9 +42,9 @@ def links(explorer):
 def reading(explorer, *indices):
     """The sentence shown after the sliders were moved: what a browser does, on the saved state alone."""
     state, connections = links(explorer)
-    sliders = [i for i in state if state[i]["model_name"] == "SelectionSliderModel"]
+    models = [i for i in state if state[i]["model_name"] == "SelectionSliderModel"]
     order = [row.children[1].model_id for row in explorer.children[: len(indices)]]
-    assert sorted(sliders) == sorted(order)
+    assert sorted(models) == sorted(order)
     for slider, index in zip(order, indices):
         for source, attribute, target, selected in connections:
             if source == slider:
@@ -62,7 +63,7 @@ def contents(explorer):
 
 
 def test_doctest():
-    assert doctest.testmod(widgets).failed == 0
+    assert doctest.testmod(sliders).failed == 0
 
 
 def test_every_frame_can_be_reached(two_axes):
@@ -72,7 +73,7 @@ def test_every_frame_can_be_reached(two_axes):
 
 
 def test_one_axis():
-    explorer = widgets.explorer(frame, [SCALE], **TEXTS)
+    explorer = sliders.explorer(frame, [SCALE], **TEXTS)
     assert [reading(explorer, i) for i in range(3)] == [f"scale {scale}, step 0." for scale in SCALE[1]]
     assert len(links(explorer)[1]) == 1
 
@@ -84,9 +85,9 @@ def test_number_of_links(two_axes):
 
 def test_first_frame(two_axes):
     state, _ = links(two_axes)
-    sliders = [row.children[1] for row in two_axes.children[:2]]
-    assert [slider.index for slider in sliders] == [1, 2]
-    assert [slider.label for slider in sliders] == ["1", "two"]  # the readout beside each slider
+    both = [row.children[1] for row in two_axes.children[:2]]
+    assert [slider.index for slider in both] == [1, 2]
+    assert [slider.label for slider in both] == ["1", "two"]  # the readout beside each slider
     stacks = [model["state"]["selected_index"] for model in state.values() if model["model_name"] == "StackModel"]
     assert sorted(stacks) == [1, 2, 2, 2]
 
@@ -113,14 +114,14 @@ def test_without_widgets_the_first_frame_is_a_figure(two_axes):
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == "[Interactive figure: Bars of a value per state. scale 1, step 2.]"
     assert data["text/html"].startswith('<figure class="ictd-figure"')
-    again = widgets.explorer(frame, [SCALE, STEP], start=(1, 2), **TEXTS)
+    again = sliders.explorer(frame, [SCALE, STEP], start=(1, 2), **TEXTS)
     assert again.fallback.html == two_axes.fallback.html  # stored outputs do not change from run to run
 
 
 def test_state_can_be_embedded_in_a_page(two_axes):
     data = embed_data(two_axes)
     assert len(data["view_specs"]) == 1
-    assert len(json.dumps(data["manager_state"])) < widgets.MAX_BYTES
+    assert len(json.dumps(data["manager_state"])) < sliders.MAX_BYTES
 
 
 def test_frames_share_layout_and_style(two_axes):
@@ -129,16 +130,17 @@ def test_frames_share_layout_and_style(two_axes):
     assert len({frame["layout"] for frame in frames}) == len({frame["style"] for frame in frames}) == 1
 
 
-def test_too_large(monkeypatch):
-    monkeypatch.setattr(widgets, "MAX_BYTES", 20_000)
+def test_too_large():
     drawn = []
 
     def counted(value):
         drawn.append(value)
-        return frame(value)
+        return frame(value)[0], "A reading of many words. " * 2000
 
-    with pytest.raises(ValueError, match=r"about [\d,]+ bytes of widget state for 30 frames, expected at most 20,000"):
-        widgets.explorer(counted, [("step", range(30))], **TEXTS)
+    with pytest.raises(
+        ValueError, match=r"about [\d,]+ bytes of widget state for 30 frames, expected at most 1,000,000"
+    ):
+        sliders.explorer(counted, [("step", range(30))], **TEXTS)
     assert len(drawn) < 30  # it does not draw the rest
 
 
@@ -153,8 +155,8 @@ def test_frame_of_typical_size():
         ax.set(xlabel="state s", ylabel="value", ylim=(0, 1))
         return fig, f"step {step}: largest value {values.max():.2f}."
 
-    explorer = widgets.explorer(typical, [("step", range(2))], **TEXTS)
-    assert len(explorer.children[1].children[0].value) < widgets.MAX_BYTES / 110
+    explorer = sliders.explorer(typical, [("step", range(2))], **TEXTS)
+    assert len(explorer.children[1].children[0].value) < sliders.MAX_BYTES / 110
 
 
 @pytest.mark.parametrize(
@@ -189,4 +191,4 @@ def test_frame_of_typical_size():
 def test_bad_arguments(arguments, error, message):
     arguments = {"frame": frame, "axes": [SCALE], **TEXTS, **arguments}
     with pytest.raises(error, match=re.escape(message)):
-        widgets.explorer(arguments.pop("frame"), arguments.pop("axes"), **arguments)
+        sliders.explorer(arguments.pop("frame"), arguments.pop("axes"), **arguments)

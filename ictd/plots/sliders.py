@@ -13,12 +13,10 @@ Every frame is drawn beforehand as compact SVG and stands in a `Stack`; the slid
 Explorer(...)
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
@@ -28,7 +26,9 @@ from ipywidgets.embed import dependency_state
 from ipywidgets.widgets.widget_string import HTMLStyle
 from matplotlib.figure import Figure
 
-from ictd import plots
+from ictd.plots import page, vector
+from ictd.plots.arguments import is_ordered
+from ictd.plots.style import book_settings
 
 __all__ = ["MAX_BYTES", "Axis", "Explorer", "explorer"]
 
@@ -51,9 +51,9 @@ class Axis:
         """From ``(name, values)`` or ``(name, values, labels)``; labels are the values as text by default."""
         if not isinstance(axis, (tuple, list)) or len(axis) not in (2, 3):
             raise ValueError(f"axes must hold (name, values) or (name, values, labels), got {axis!r}")
-        name = plots.checked_text("the name of an axis", axis[0])
+        name = page.checked_text("the name of an axis", axis[0])
         for part in axis[1:]:
-            if not isinstance(part, Iterable) or isinstance(part, Set):  # a set has no order
+            if not is_ordered(part):
                 raise TypeError(f"axis {name!r} needs a list of values and, if given, of labels, got {part!r}")
         values = tuple(islice(axis[1], MAX_VALUES + 1))  # it may never end
         if len(values) < 2:
@@ -86,7 +86,7 @@ class Explorer(ipywidgets.VBox):
         return (data, *metadata) if metadata else data
 
 
-@plots.style()
+@book_settings()
 def explorer(frame, axes, *, caption, alt, start=None):
     """An interactive figure with one or two sliders.
 
@@ -116,26 +116,26 @@ def explorer(frame, axes, *, caption, alt, start=None):
     """
     if not callable(frame):
         raise TypeError(f"frame must be a function that returns (Figure, reading), got {frame!r}")
-    caption = plots.checked_text("caption", caption)
+    caption = page.checked_text("caption", caption)
     if "$" in caption:
         raise ValueError(f"caption of an explorer cannot hold formulas (write β, not $\\beta$), got {caption!r}")
-    alt = plots.checked_alt(alt, caption)
+    alt = page.checked_alt(alt, caption)
     if not isinstance(axes, (tuple, list)) or len(axes) not in (1, 2):
         raise ValueError("axes must be a list of one or two (name, values)")
     axes = [Axis.of(axis) for axis in axes]
-    start = _start(start, axes)
+    start = _start_indices(start, axes)
     sliders = [_slider(axis, index) for axis, index in zip(axes, start)]
     layout, style = ipywidgets.Layout(width="100%", margin="0"), HTMLStyle()  # shared by all frames
 
     shape = tuple(len(axis.values) for axis in axes)
     shown_first, sizes = [], []
 
-    def page(indices):
-        fig, reading = _drawing(frame, [axis.values[i] for axis, i in zip(axes, indices)])
+    def drawn(indices):
+        fig, reading = _figure_and_reading(frame, [axis.values[i] for axis, i in zip(axes, indices)])
         description = f"{alt.rstrip('.')}. {reading}"
         if indices == start:
-            shown_first.append(plots.show(fig, caption=caption, alt=description))
-        drawing = plots.svg(fig, alt=description, key=f"{caption} {indices}", digits=_DIGITS)
+            shown_first.append(page.show(fig, caption=caption, alt=description))
+        drawing = vector.svg(fig, alt=description, key=f"{caption} {indices}", digits=_DIGITS)
         content = _frame_html(drawing, reading)
         sizes.append(len(content))
         if sum(sizes) > MAX_BYTES:  # no need to draw the rest
@@ -143,9 +143,9 @@ def explorer(frame, axes, *, caption, alt, start=None):
         return ipywidgets.HTML(content, layout=layout, style=style)
 
     if len(axes) == 1:
-        frames = _stack([page((i,)) for i in range(shape[0])], sliders[0])
+        frames = _stack([drawn((i,)) for i in range(shape[0])], sliders[0])
     else:
-        rows = [_stack([page((i, j)) for j in range(shape[1])], sliders[1]) for i in range(shape[0])]
+        rows = [_stack([drawn((i, j)) for j in range(shape[1])], sliders[1]) for i in range(shape[0])]
         frames = _stack(rows, sliders[0])
     frames.add_class("ictd-frames")
     below = ipywidgets.HTML(
@@ -159,7 +159,7 @@ def explorer(frame, axes, *, caption, alt, start=None):
     return result
 
 
-def _start(start, axes):
+def _start_indices(start, axes):
     given = (0,) * len(axes) if start is None else start
     start = tuple(given) if isinstance(given, Iterable) else ()
     if len(start) != len(axes) or not all(_is_index(i, axis) for i, axis in zip(start, axes)):
@@ -194,12 +194,12 @@ def _stack(children, slider):
     return stack
 
 
-def _drawing(frame, values):
+def _figure_and_reading(frame, values):
     """(figure, reading) that `frame` returns; an error that names the values if it returns something else."""
     result = frame(*values)
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Figure):
         raise TypeError(f"frame must return (Figure, reading), got {type(result).__name__} for the values {values}")
-    return result[0], plots.checked_text(f"the reading of frame {values}", result[1])
+    return result[0], page.checked_text(f"the reading of frame {values}", result[1])
 
 
 def _frame_html(drawing, reading):
