@@ -27,7 +27,9 @@ SETTLED = """async () => {
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth, scrolls = e => getComputedStyle(e).overflowX !== "visible";
   if (document.documentElement.scrollWidth <= width) return [];
-  const inBox = e => { for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (scrolls(p)) return true; };
+  const inBox = e => {
+    for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (scrolls(p)) return true;
+  };
   return [`document: ${document.documentElement.scrollWidth} px in a window of ${width} px`].concat(
     [...document.querySelectorAll("body *")]
       .filter(e => e.getBoundingClientRect().right > width + 1 && e.checkVisibility() && !inBox(e))
@@ -60,7 +62,8 @@ UNNAMED = """() => [...document.querySelectorAll("article svg, article img")]
   .map(e => e.outerHTML.slice(0, 120))"""
 
 # What an explorer shows now: the pictures and texts of the output that holds the given control.
-SHOWN = """e => [...e.closest(".cell_output, .output, .jupyter-widgets-view, body").querySelectorAll("svg, img, .widget-html-content")]
+SHOWN = """e => [...e.closest(".cell_output, .output, .jupyter-widgets-view, body")
+  .querySelectorAll("svg, img, .widget-html-content")]
   .filter(p => p.checkVisibility() && !p.closest("button")).map(p => p.outerHTML).join("\\n")"""
 
 
@@ -109,7 +112,8 @@ CUT = """() => [...document.querySelectorAll(".bd-article :is(div, pre, td, th, 
   .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3)
   .filter(e => !e.closest("mjx-assistive-mml, .ictd-status"))
   .filter(e => getComputedStyle(e).overflowX !== "visible" && !(e.classList.contains("ictd-more") && e.tabIndex === 0))
-  .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: ${e.textContent.trim().slice(0, 40)}`)"""
+  .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: `
+            + e.textContent.trim().slice(0, 40))"""
 
 # Names in tables that are broken within a word: a name may end a line after a dot or an underscore only.
 CHOPPED = """() => [...document.querySelectorAll(".bd-article :is(td, th) code .pre")].flatMap(e => {
@@ -147,7 +151,8 @@ PRINTED = """() => {
     seen.add(e);
     if (e.closest("svg, script, style, mjx-container, .ictd-status") || !e.checkVisibility()) continue;
     const ink = light(parse(getComputedStyle(e).color));
-    if (Math.min(contrast(ink, 1), contrast(ink, behind(e))) < 4.5) faults.push("pale: " + e.textContent.trim().slice(0, 40));
+    const least = Math.min(contrast(ink, 1), contrast(ink, behind(e)));
+    if (least < 4.5) faults.push("pale: " + e.textContent.trim().slice(0, 40));
   }
   for (const e of article.querySelectorAll("pre, table, figure, mjx-container, dt")) {
     if (!e.checkVisibility() || e.closest("mjx-assistive-mml")) continue;
