@@ -169,6 +169,13 @@ def test_the_notebooks_of_the_table_of_contents_are_run(project):
     assert (project.root / "_build/notebooks").read_text() == "book/td.ipynb\nbook/a space.ipynb\n"
 
 
+def test_coverage_and_mutants_stand_beside_the_tests(project):
+    ran = project.make("test")[2]
+    assert "coverage" not in ran and "mutants" not in ran
+    assert "tests/mutants.py td" in project.make("mutants", "MODULE=td")[2]
+    assert "-m coverage report" in project.make("coverage")[2]
+
+
 def test_neither_the_home_nor_the_settings_of_a_reader_reach_the_programs(project):
     settings = {"MPLCONFIGDIR": "/dev/null/m", "MPLBACKEND": "TkAgg", "PYTHONWARNINGS": "always"}
     assert project.make("test", HOME="/dev/null/home", **settings)[0] == 0
