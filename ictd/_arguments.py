@@ -26,7 +26,9 @@ def declare(*, returns=None, **kinds):
     """
 
     def decorate(function):
-        parameters = inspect.signature(function).parameters
+        parameters = dict(inspect.signature(function).parameters)
+        takes_others = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        parameters = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
         names = tuple(name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY)
         defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 
@@ -34,7 +36,8 @@ def declare(*, returns=None, **kinds):
         def checked(*arguments, **named):
             values = defaults | dict(zip(names, arguments)) | named  # `Signature.bind` takes as long as small kernels
             twice = not named.keys().isdisjoint(names[: len(arguments)])
-            if twice or len(arguments) > len(names) or values.keys() != parameters.keys():
+            unknown = values.keys() - parameters.keys() and not takes_others
+            if twice or unknown or len(arguments) > len(names) or parameters.keys() - values.keys():
                 return function(*arguments, **named)  # raises Python's own error, with the function's name
             lengths = {}
             for name, kind in kinds.items():

@@ -7,7 +7,7 @@ of what they get. They refuse input that makes scores or results overflow in tha
 import torch
 import torch.nn.functional as F
 
-from ictd._arguments import declare, side, step_size
+from ictd._arguments import declare, positive, side
 from ictd._construction import WEIGHTS
 from ictd._settings import torch_defaults
 from ictd._tensors import columns, finite, matrix, nan_where_infinite, number_type, prompt, step_size_tensor
@@ -73,7 +73,7 @@ def shift_left(Y):
 
 
 @torch_defaults()
-@declare(d=side(), step_size=step_size, dtype=number_type)
+@declare(d=side(), step_size=positive, dtype=number_type)
 def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     """The paper's parameters: a head that adds alpha times the weighted TD errors to the value memory.
 

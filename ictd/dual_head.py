@@ -79,5 +79,5 @@ class DualHeadLayer(nn.Module):
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
-        prompt("Z", Z, {"d": self.V.shape[-1] - 3})
+        prompt("Z", Z, {"d": self.V.shape[-1] - 3})  # the layer says what d is, not the prompt
         return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)

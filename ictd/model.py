@@ -31,25 +31,21 @@ _SETTINGS = {
 
 
 class _Stack(nn.Module):
-    """What the models share: L layers from Z_0 to Z_L, and the read-out of the value memory."""
+    """What the models share: L layers from Z_0 to Z_L, made of ``matrices()``, and the read-out of the values."""
 
     def __init__(self, d, n_layers, gamma, shared, form):
         super().__init__()
         self.d, self.n_layers, self.gamma, self.shared, self.form = d, n_layers, gamma, shared, form
 
-    def _draw(self, generator, dtype, init_scale, **shapes):
+    def _initialise(self, generator, dtype, init_scale, **shapes):
         """Independent normal parameters with one set for all layers or one set for each."""
         sets = 1 if self.shared else self.n_layers
         for name, shape in shapes.items():
             noise = torch.randn(sets, *shape, generator=generator, dtype=dtype, device=generator.device)
             setattr(self, name, nn.Parameter(check_finite(f"init_scale times a draw, {name},", init_scale * noise)))
 
-    def matrices(self):
-        """The full value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
-        raise NotImplementedError
-
     def target_matrices(self):
-        """Those of an independent target head; empty where the second head follows from the first."""
+        """The matrices of an independent target head; empty where the second head follows from the first."""
         return ()
 
     def layers(self, Z0):
@@ -71,7 +67,8 @@ class _Stack(nn.Module):
         step = tsm_step.trusted if self.form == "tsm" else dual_head_step.trusted
         matrices = (*self.matrices(), *self.target_matrices())
         yield Z
-        for layer, (V, A, *target) in enumerate(zip(*(of_layers(sets, self.n_layers) for sets in matrices)), 1):
+        matrices = zip(*(of_layers(sets, self.n_layers) for sets in matrices))
+        for layer, (V, A, *target) in enumerate(matrices, 1):
             Z = step(Z, V, A, self.gamma, *target)
             if not torch.isfinite(Z).all():
                 raise ValueError(
@@ -86,6 +83,7 @@ class _Stack(nn.Module):
             pass
         return Z
 
+    @declare(check=flag)
     def values(self, Z0, check=False):
         """Read-outs of all layers: entry [..., l, j] is v_l(S_j), the value memory of column j in Z_l.
 
@@ -100,7 +98,7 @@ class _Stack(nn.Module):
         Tensor, shape (..., L+1, n+1)
         """
         Z0 = self._prompt(Z0)
-        if _checks.flag("check", check):
+        if check:
             check_memory(Z0, self.gamma)
         value = rows(self.d).value
         return torch.stack([Z[..., value, :] for Z in self.layers(Z0)], dim=-2)
@@ -166,7 +164,7 @@ class SoftmaxICTD(_Stack):
         shapes = {"value_weights": (3,), "score_matrix": (d, d)}
         if form == "independent_heads":
             shapes |= {"target_weights": (3,), "target_score_matrix": (d, d)}
-        self._draw(generator, dtype, init_scale, **shapes)
+        self._initialise(generator, dtype, init_scale, **shapes)
 
     @classmethod
     @torch_defaults()
@@ -197,10 +195,12 @@ class SoftmaxICTD(_Stack):
         return model
 
     def matrices(self):
+        """The full value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
         row = rows(self.d)
         return row_matrix(self.value_weights, row.value, self.d), block_matrix(self.score_matrix)
 
     def target_matrices(self):
+        """Those of an independent target head; empty where the second head follows from the first."""
         if self.form != "independent_heads":
             return ()
         row = rows(self.d)
@@ -227,7 +227,7 @@ class FullICTD(_Stack):
     @declare(form=option(*FORMS[:2]), **_SETTINGS)
     def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
         super().__init__(d, n_layers, gamma, shared, form)
-        self._draw(generator, dtype, init_scale, V=(d + 3, d + 3), A=(d + 3, d + 3))
+        self._initialise(generator, dtype, init_scale, V=(d + 3, d + 3), A=(d + 3, d + 3))
 
     @classmethod
     @torch_defaults()
@@ -262,4 +262,5 @@ class FullICTD(_Stack):
         return cls.from_matrices(V[None], A[None], n_layers, gamma, form=form)
 
     def matrices(self):
+        """The value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
         return self.V, self.A

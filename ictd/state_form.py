@@ -116,7 +116,6 @@ def matrix_form(form):
 
 # ---------------------------------------------------------------------------------------------- read-outs
 
-
 # What they read out, for `declare`: inputs of any kind, and those with columns.
 INPUTS = instance(Inputs, features="features", states="states")
 COLUMNS = with_columns(INPUTS)
@@ -197,10 +196,9 @@ def state_values(parameters, batch, gamma, n_layers, form="tsm"):
         return _steps_on_states(parameters, batch, gamma, n_layers)
     check_columns("batch", batch)
     columns = _layers_on_prompts(parameters, batch, gamma, n_layers, form)
-    total = columns.new_zeros(*columns.shape[:-1], batch.features.shape[-2])
-    return total.scatter_add(-1, batch.states.expand(columns.shape), columns) / _columns_of_states(
-        batch.features, batch.states
-    )
+    n_columns = _columns_of_states(batch.features, batch.states)
+    zeros = columns.new_zeros(*columns.shape[:-1], n_columns.shape[-1])
+    return zeros.scatter_add(-1, batch.states.expand(columns.shape), columns) / n_columns
 
 
 def _steps_on_states(parameters, batch, gamma, n_layers):

@@ -87,5 +87,5 @@ class TSMLayer(nn.Module):
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
-        prompt("Z", Z, {"d": self.V.shape[-1] - 3})
+        prompt("Z", Z, {"d": self.V.shape[-1] - 3})  # the layer says what d is, not the prompt
         return tsm_step(Z, self.V, self.A, self.gamma)

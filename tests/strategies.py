@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ictd.attention import constructed_parameters
+from ictd.empirical import empirical_model
+from ictd.kernels import state_kernel
 from ictd.mrp import Trajectory, boyan_chain
 from ictd.prompt import build_prompt, rows
 from ictd.reference import weighted_softmax_td_loops
@@ -28,6 +30,9 @@ settings.load_profile("ictd")
 
 # The contract of the package: implementations agree to this, relative to max(1, largest value).
 TOLERANCE = 1e-10
+
+# A false alarm of one comparison at 4.5 standard errors has probability 7e-6; the seeds are fixed anyway.
+STANDARD_ERRORS = 4.5
 
 seeds = st.integers(0, 2**32 - 1)
 discounts = st.one_of(st.sampled_from([0.0, 0.5, 0.9, 0.999]), st.floats(0, 0.99))
@@ -62,6 +67,10 @@ class Context:
         return self.trajectory.n_transitions
 
     @property
+    def model(self):
+        return empirical_model(self.trajectory, len(self.X))
+
+    @property
     def step_sizes(self):
         """One step size per step."""
         return np.broadcast_to(np.asarray(self.step_size, dtype=float), (self.n_steps,))
@@ -69,6 +78,7 @@ class Context:
 
 WALKS = ("boyan", "anywhere", "some states", "ends in a new state", "closed", "stays")
 FEATURES = ("gaussian", "unit length", "one-hot", "repeated", "zero", "long")
+DISTINCT = ("gaussian", "unit length", "one-hot")
 
 
 @st.composite
@@ -161,9 +171,12 @@ def empirical_kernel_loops(states, X, A=None):
     return kernel
 
 
-def radius(J):
-    """Spectral radius."""
-    return np.abs(np.linalg.eigvals(J)).max()
+def on_sources(problem, score=None):
+    """The states of a context or instance that were left; its kernel, transitions and mean rewards on these."""
+    model = problem.model
+    U = np.flatnonzero(model.visited)
+    kernel = state_kernel(model, problem.X, score)
+    return U, kernel[np.ix_(U, U)], model.transition[np.ix_(U, U)], model.reward[U]
 
 
 def random_arrays(seed, d, n, batch=()):

@@ -1,50 +1,14 @@
-"""Kernels over states, iteration matrix and radius against hand calculations and known theory."""
-
-import copy
+"""Iteration matrix, radius, norms and limit against hand calculations and known theory."""
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import DISTINCT, contexts, on_sources
 
-from ictd import convergence, empirical, features, kernels, mrp, rates, td
+from ictd import convergence, empirical, features, kernels, mrp, td
 
 TWO_STATES = mrp.MRP([[0.5, 0.5], [1.0, 0.0]], [1.0, 0.0], 0.9)
-
-
-def test_population_kernel_by_hand():
-    # mu = (2/3, 1/3); one-hot scores are 1 for the same state and 0 otherwise.
-    kernel = kernels.population_kernel(TWO_STATES, features.one_hot(2))
-    e = np.e
-    np.testing.assert_allclose(kernel, [[2 * e / (2 * e + 1), 1 / (2 * e + 1)], [2 / (2 + e), e / (2 + e)]], rtol=1e-14)
-
-
-def test_transient_states_get_no_attention_and_have_a_row():
-    chain = mrp.MRP([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], np.zeros(3), 0.5)
-    kernel = kernels.population_kernel(chain, np.eye(3))
-    np.testing.assert_allclose(kernel[:, 0], 0)
-    np.testing.assert_allclose(kernel.sum(axis=1), 1, rtol=1e-14)
-
-
-def test_empirical_kernel_tends_to_the_population_kernel():
-    rng = np.random.default_rng(0)
-    chain = mrp.boyan_chain(5, 0.9, rng)
-    X, A = features.gaussian(5, 3, rng, 0.5), rng.standard_normal((3, 3))
-    population = kernels.population_kernel(chain, X, A)
-    # Frequencies of 1e5 transitions are within about 1 % of mu; shares cannot be off by more.
-    sampled = kernels.empirical_kernel(chain.sample(100_000, rng), X, A)
-    assert np.abs(sampled - population).max() < 0.01
-    assert np.abs(kernels.population_kernel(chain, X, A.T) - population).max() > 0.01
-
-
-def test_empirical_kernel_is_the_kernel_of_the_state_form():
-    trajectory = mrp.Trajectory([0, 2, 0, 2, 1], [1.0, 2.0, 3.0, 4.0])
-    X = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.0]])
-    A = np.array([[1.0, 0.7], [-0.3, 0.2]])
-    expected = np.zeros((3, 3))
-    for s in range(3):
-        weights = {u: 2 * np.exp(X[u] @ A @ X[s]) for u in (0, 2)}
-        for u, weight in weights.items():
-            expected[s, u] = weight / sum(weights.values())
-    np.testing.assert_allclose(kernels.empirical_kernel(trajectory, X, A), expected, rtol=1e-14)
 
 
 def test_diagonality_and_margin_look_at_visited_states_only():
@@ -57,15 +21,7 @@ def test_diagonality_and_margin_look_at_visited_states_only():
     assert convergence.contraction_margin(np.eye(2) * 0.95, 0.9) is None  # the margin must be positive
 
 
-def test_a_positive_margin_bounds_the_norm():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        chain = mrp.boyan_chain(4, 0.5, rng)
-        M = kernels.population_kernel(chain, features.one_hot(4, 2.5))
-        margin = convergence.contraction_margin(M, chain.gamma)
-        norm = np.abs(convergence.iteration_matrix(M, chain.transition, chain.gamma)).sum(axis=1).max()
-        assert margin is not None
-        assert norm <= 1 - 2 * margin + 1e-12
+# --------------------------------------------------------------------------------------------- the iteration matrix
 
 
 def test_iteration_matrix_carries_the_error_from_layer_to_layer():
@@ -79,7 +35,24 @@ def test_iteration_matrix_carries_the_error_from_layer_to_layer():
     np.testing.assert_allclose(values[7] - fixed, np.linalg.matrix_power(J, 7) @ -fixed, atol=1e-12)
 
 
+@given(contexts(walks=("closed", "boyan")), st.floats(0.05, 1))
+def test_all_ones_is_an_eigenvector(c, alpha):
+    """J 1 = (1 - alpha (1 - gamma)) 1: at alpha = 1 no kernel is faster than gamma."""
+    _, M, P, _ = on_sources(c)
+    assume(np.isclose(P.sum(axis=1), 1).all())
+    J = convergence.iteration_matrix(M, P, c.gamma, alpha)
+    np.testing.assert_allclose(J @ np.ones(len(J)), 1 - alpha * (1 - c.gamma), atol=1e-13)
+    assert convergence.spectral_radius(convergence.iteration_matrix(M, P, c.gamma)) >= c.gamma - 1e-8
+
+
+def test_spectral_radius_of_a_rotation_and_of_a_shear():
+    assert convergence.spectral_radius([[0, -2], [2, 0]]) == pytest.approx(2)
+    assert convergence.spectral_radius([[0.5, 100], [0, 0.25]]) == pytest.approx(0.5)
+
+
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # 1 -> 3 -> 2 -> 1
+
+
 UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
 
 
@@ -172,7 +145,18 @@ def test_a_successor_that_was_never_a_source_can_diverge():
     assert convergence.spectral_radius(J) < 1
 
 
-# --------------------------------------------------------------------------------------- norm and bound
+# --------------------------------------------------------------------------------------------------- norm and bound
+
+
+def test_a_positive_margin_bounds_the_norm():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        chain = mrp.boyan_chain(4, 0.5, rng)
+        M = kernels.population_kernel(chain, features.one_hot(4, 2.5))
+        margin = convergence.contraction_margin(M, chain.gamma)
+        norm = np.abs(convergence.iteration_matrix(M, chain.transition, chain.gamma)).sum(axis=1).max()
+        assert margin is not None
+        assert norm <= 1 - 2 * margin + 1e-12
 
 
 def test_norm_bound_by_hand():
@@ -211,6 +195,18 @@ def test_norm_bound_holds_for_every_process_and_is_attained(step_size):
             assert convergence.infinity_norm(worst) == pytest.approx(bound, rel=1e-12)
 
 
+@given(contexts(walks=("closed", "boyan"), features=DISTINCT), st.floats(0.05, 1))
+def test_norm_bound_in_contexts(c, fraction):
+    """||J||_inf <= 1 - alpha (2 min M(s,s) - 1 - gamma) for alpha <= 1 / max M(s,s)."""
+    U, M, P, _ = on_sources(c)
+    assume(np.isclose(P.sum(axis=1), 1).all())
+    alpha = fraction / M.diagonal().max()
+    norm = np.abs(convergence.iteration_matrix(M, P, c.gamma, alpha)).sum(axis=1).max()
+    assert norm <= 1 - alpha * (2 * M.diagonal().min() - 1 - c.gamma) + 1e-12
+    at_one = np.abs(convergence.iteration_matrix(M, P, c.gamma)).sum(axis=1).max()
+    assert at_one <= 2 * (1 - M.diagonal().min()) + c.gamma + 1e-12
+
+
 def two_steps(gamma, eps):
     """sup ||J^2||_inf over all P and all kernels with a diagonal of at least 1 - eps (ours)."""
     return (2 * eps + gamma) ** 2 - 2 * min(2 * gamma * eps**2, gamma * eps * (1 - eps))
@@ -241,8 +237,8 @@ def test_theorem_2_with_all_its_constants():
     process, X = mrp.MRP(P, [1.0, 0.0], gamma), features.one_hot(2, np.sqrt(3))
     C = convergence.contraction_margin(kernels.population_kernel(process, X), gamma)
     H = np.ptp(np.linalg.inv(np.eye(2) - P + 0.5), axis=0).max()
-    assert H == pytest.approx(1 / 1.4)  # for two states: one over the sum of the two chances of a change
-    assert C == pytest.approx(np.e**3 / (np.e**3 + 1) - 0.75)
+    assert pytest.approx(1 / 1.4) == H  # for two states: one over the sum of the two chances of a change
+    assert pytest.approx(np.e**3 / (np.e**3 + 1) - 0.75) == C
     c1, c2, c3 = 8 * (1 - gamma) ** 2 * H**2 / (C * 0.5) ** 2, gamma * np.ptp(process.value()) / (C * 0.5), 8
     n = int(np.ceil(c1 * np.log(c3 / delta)))
     assert n == 276
@@ -266,18 +262,7 @@ def test_theorem_2_with_all_its_constants():
     assert 0.1 < max(larger) < 1
 
 
-def test_equal_features_keep_the_error_from_the_floor():
-    """With two equal features the kernel is singular: the limit depends on the start, no longer on the data alone."""
-    rng = np.random.default_rng(1)
-    process, X = mrp.boyan_chain(10, 0.9, np.random.default_rng(0)), rng.standard_normal((10, 4))
-    X[7] = X[2]
-    curves = rates.error_curves(process, X, [1000], 20, 400, rng)
-    np.testing.assert_allclose(curves.radii, 1, atol=1e-9)
-    assert np.median(curves.errors[..., -1]) > 3 * np.median(curves.floors)
-    np.testing.assert_allclose(curves.errors[..., 300], curves.errors[..., 400], rtol=1e-2)  # it has settled
-
-
-# ------------------------------------------------------------------------------------- the weaker condition
+# --------------------------------------------------------------------------------------------- the weaker condition
 
 
 def test_reversing_distribution_by_hand():
@@ -325,247 +310,8 @@ def test_the_condition_means_convergence_and_is_not_vacuous():
     assert held > 300 and diverged > 0
 
 
-def test_balanced_attention_has_a_constant_normaliser():
-    rng = np.random.default_rng(6)
-    for _ in range(20):
-        process = mrp.boyan_chain(5, 0.9, rng)
-        X, factor = features.gaussian(5, 3, rng), rng.standard_normal((3, 3))
-        A = factor @ factor.T
-        mu = process.stationary()
-        M = kernels.balanced_kernel(mu, X, A)
-        np.testing.assert_allclose(mu @ M, mu, rtol=1e-10)
-        # Only a factor per source has changed: M[s, u] / M[s, w] = weight ratio * exp(score difference) * factor ratio.
-        bias = np.log(M) - X @ A @ X.T - np.log(mu)
-        rows = bias - bias[:, :1]
-        np.testing.assert_allclose(rows, np.broadcast_to(rows[:1], rows.shape), atol=1e-9)
-        np.testing.assert_allclose(kernels.balanced_kernel(1000 * mu, X, A), M, rtol=1e-12)  # as counts
-
-
 def test_balanced_attention_repairs_the_divergence_example():
     for scale in (1, 2, 4, 8):
         M = kernels.balanced_kernel([1.0, 1.0, 1.0], UNEQUAL, scale * np.eye(2))
         assert convergence.spectral_radius(convergence.iteration_matrix(M, CYCLE, 0.9)) < 1
         assert convergence.reweighting_ratio(M, CYCLE, 0.9) == pytest.approx(0.81, rel=1e-10)
-
-
-# --------------------------------------------------------------------- errors against depth and context length
-
-
-def contexts_drawn(process, n, m, rng):
-    """What `error_curves` draws for one length: m paths at a time, until m are complete."""
-    drawn, complete = [], 0
-    while complete < m:
-        first = rng.choice(process.n_states, m, p=process.start)
-        drawn.extend(mrp.sample_paths(process.transition, first, rng.random((m, n))))
-        complete = sum(set(states[:-1].tolist()) == set(range(process.n_states)) for states in drawn)
-    return drawn
-
-
-def test_error_curves_agree_with_td_one_trajectory_at_a_time():
-    """The same trajectories, through `td` and without any batch."""
-    rng = np.random.default_rng(7)
-    process = mrp.boyan_chain(4, 0.8, rng)
-    X, A = features.gaussian(4, 3, rng, 1.5), rng.standard_normal((3, 3))
-    again = copy.deepcopy(rng)
-    curves = rates.error_curves(process, X, [9, 40], 5, 12, rng, A, 0.7)
-    assert curves.errors.shape == curves.distances.shape == (2, 5, 13)
-    assert curves.floors.shape == curves.radii.shape == (2, 5)
-    drawn = {n: contexts_drawn(process, n, 5, again) for n in (9, 40)}
-    for k, n in enumerate(curves.lengths):
-        trajectories = [mrp.Trajectory(states, process.reward[states[:-1]]) for states in drawn[n]]
-        complete = [t for t in trajectories if set(t.states[:-1].tolist()) == {0, 1, 2, 3}]
-        assert curves.complete[k] == len(complete) / len(trajectories)
-        for i, trajectory in enumerate(complete[:5]):
-            model = empirical.empirical_model(trajectory, 4)
-            fixed = empirical.certainty_equivalence(model, 0.8)
-            values = td.weighted_softmax_td_states(trajectory, X, 0.8, 12, 0.7, kernels.bilinear_score(A))
-            J = convergence.iteration_matrix(kernels.empirical_kernel(trajectory, X, A), model.transition, 0.8, 0.7)
-            for found, expected in (
-                (curves.errors[k, i], np.abs(values - process.value()).max(axis=1)),
-                (curves.distances[k, i], np.abs(values - fixed).max(axis=1)),
-                (curves.floors[k, i], np.abs(fixed - process.value()).max()),
-                (curves.radii[k, i], convergence.spectral_radius(J)),
-            ):
-                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    assert curves.complete[0] < 1  # incomplete contexts did occur
-
-
-@pytest.fixture(scope="module")
-def one_hot_curves():
-    rng = np.random.default_rng(0)
-    process = mrp.boyan_chain(10, 0.9, rng)
-    return rates.error_curves(
-        process, features.one_hot(10, 4.0), [100, 300, 1000, 3000, 10000, 30000], 40, 200, rng
-    )
-
-
-def test_the_floor_is_the_certainty_equivalence_error_and_falls_like_the_root_of_n(one_hot_curves):
-    curves = one_hot_curves
-    np.testing.assert_allclose(curves.errors[..., -1], curves.floors, atol=1e-7)
-    assert curves.distances[..., -1].max() < 1e-7
-    slope = rates.fitted_slope(curves.lengths, curves.floors, np.random.default_rng(1))
-    assert -0.60 < slope.value < -0.45
-    assert slope.low < -0.5 < slope.high
-    by_hand = np.polyfit(np.log(curves.lengths), np.log(curves.floors.mean(axis=1)), 1)[0]
-    assert slope.value == pytest.approx(by_hand, rel=1e-12)
-
-
-def test_late_rates_are_the_spectral_radius(one_hot_curves):
-    curves = one_hot_curves
-    np.testing.assert_allclose(curves.radii, 0.9, atol=0.01)
-    for distances, radii in zip(curves.distances, curves.radii):
-        rate = rates.fitted_rate(distances, (60, 100), np.random.default_rng(2))
-        assert rate.low <= rate.value <= rate.high
-        assert abs(rate.value - radii.mean()) < 0.02
-
-
-@pytest.mark.parametrize("dim", [4, 10])
-def test_late_rates_of_gaussian_features(dim):
-    """Each trajectory against its own radius, which now differs from gamma and may belong to a complex pair."""
-    rng = np.random.default_rng(8)
-    for _ in range(4):
-        process = mrp.boyan_chain(8, 0.9, rng)
-        curves = rates.error_curves(process, features.gaussian(8, dim, rng), [100, 400], 4, 600, rng)
-        for distances, radius in zip(curves.distances.reshape(8, -1), curves.radii.ravel()):
-            rate = rates.fitted_rate(distances[None], (300, 600) if radius > 0.95 else (60, 150), rng)
-            assert rate.value == pytest.approx(radius, abs=0.02)
-            assert rate.low == pytest.approx(rate.value) and rate.high == pytest.approx(rate.value)
-
-
-def test_fits_of_exact_laws():
-    rng = np.random.default_rng(9)
-    layers, factors = np.arange(31), np.array([0.7, 0.8, 0.9])
-    errors = 5 * factors[:, None] ** layers
-    rate = rates.fitted_rate(errors, (10, 30), rng)
-    assert rate.value == pytest.approx(np.exp(np.log(factors).mean()), rel=1e-12)
-    assert 0.7 - 1e-12 <= rate.low < rate.value < rate.high <= 0.9 + 1e-12
-    lengths = np.array([10, 100, 1000])
-    floors = np.array([1.0, 2.0, 4.0]) * lengths[:, None] ** -0.5
-    slope = rates.fitted_slope(lengths, floors, rng)
-    assert slope == pytest.approx((-0.5, -0.5, -0.5), rel=1e-12)
-    # The bootstrap interval of a mean is near that of the normal law.
-    logs = np.random.default_rng(10).standard_normal(400)
-    interval = rates.fitted_rate(np.exp(np.outer(logs, [0, 1])), (0, 1), rng)
-    half = 1.96 * logs.std() / 20
-    np.testing.assert_allclose(np.log(interval), logs.mean() + np.array([0, -half, half]), atol=0.15 * half)
-
-
-def test_curves_of_one_seed_repeat():
-    one, two = (
-        rates.error_curves(TWO_STATES, np.eye(2), [5, 6], 3, 4, np.random.default_rng(3)) for _ in range(2)
-    )
-    np.testing.assert_array_equal(one.errors, two.errors)
-    with pytest.raises(ValueError):
-        one.errors[0] = 0
-
-
-def test_only_the_window_of_a_rate_must_be_positive():
-    errors = np.append(2.0 ** -np.arange(5), 0.0)[None]
-    assert rates.fitted_rate(errors, (1, 4), RNG).value == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="positive"):
-        rates.fitted_rate(errors, (1, 5), RNG)
-
-
-def test_all_ones_is_an_eigenvector():
-    rng = np.random.default_rng(3)
-    chain = mrp.boyan_chain(6, 0.95, rng)
-    M = kernels.population_kernel(chain, features.gaussian(6, 2, rng))
-    J = convergence.iteration_matrix(M, chain.transition, chain.gamma, 0.7)
-    np.testing.assert_allclose(J.sum(axis=1), 1 - 0.7 * 0.05, atol=1e-13)
-
-
-def test_spectral_radius_of_a_rotation_and_of_a_shear():
-    assert convergence.spectral_radius([[0, -2], [2, 0]]) == pytest.approx(2)
-    assert convergence.spectral_radius([[0.5, 100], [0, 0.25]]) == pytest.approx(0.5)
-
-
-RNG = np.random.default_rng(0)
-RARE = mrp.MRP([[1 - 1e-9, 1e-9], [1.0, 0.0]], [0.0, 0.0], 0.5, [1.0, 0.0])  # the second state is hardly ever seen
-
-
-def kernel_of(A, X=((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.3, 0.0, 1.0))):
-    """A kernel of three states, in equal shares, with the score matrix A."""
-    return kernels.softmax_kernel(X, X, None if A is None else kernels.bilinear_score(A))
-
-
-def curves(**changes):
-    arguments = {"process": TWO_STATES, "X": np.eye(2), "lengths": [5], "n_trajectories": 2, "n_layers": 3, "rng": RNG}
-    return rates.error_curves(**(arguments | changes))
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda: kernels.population_kernel(np.eye(2), np.eye(2)), TypeError, ["process", "MRP"]),
-        (lambda: kernels.population_kernel(TWO_STATES, np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
-        (lambda: kernels.population_kernel(TWO_STATES, np.eye(2), np.eye(3)), ValueError, ["A", "(3, 3)"]),
-        (lambda: kernels.population_kernel(mrp.MRP(np.eye(2), [0, 0], 0.5), np.eye(2)), ValueError, ["recurrent"]),
-        (lambda: kernels.empirical_kernel([0, 1], np.eye(2)), TypeError, ["trajectory", "Trajectory"]),
-        (lambda: convergence.diagonality(np.ones((2, 3))), ValueError, ["M", "square", "(2, 3)"]),
-        (lambda: convergence.diagonality(np.eye(2), [1, 0]), ValueError, ["visited", "booleans"]),
-        (lambda: convergence.diagonality(np.eye(2), [[True], [True, False]]), ValueError, ["visited", "lengths"]),
-        (
-            lambda: convergence.diagonality(np.eye(2), np.ma.array([True, True], mask=[0, 1])),
-            ValueError,
-            ["visited", "masked"],
-        ),
-        (lambda: convergence.diagonality(np.eye(2), [False, False]), ValueError, ["visited", "at least one"]),
-        (lambda: convergence.contraction_margin(np.eye(2), 1.0), ValueError, ["gamma", "[0, 1)"]),
-        (lambda: convergence.iteration_matrix(np.eye(2), np.eye(3), 0.5), ValueError, ["transition", "(2, 2)"]),
-        (lambda: convergence.iteration_matrix(np.eye(2), np.eye(2), 0.5, 0.0), ValueError, ["step_size", "(0"]),
-        (lambda: convergence.spectral_radius([[np.nan]]), ValueError, ["J", "finite"]),
-        (lambda: convergence.infinity_norm(np.ones((2, 3))), ValueError, ["J", "square", "(2, 3)"]),
-        (lambda: convergence.norm_bound(0.5 * np.eye(2), 0.5), ValueError, ["M", "sum to 1", "0.5"]),
-        (lambda: convergence.norm_bound(np.eye(2), 0.5, 0), ValueError, ["step_size", "(0"]),
-        (
-            lambda: convergence.norm_bound([[0.5, 0.5], [0, 1]], 0.5, visited=[True, False]),
-            ValueError,
-            ["M of the visited states", "sum to 1", "0.5"],
-        ),
-        (lambda: convergence.reversing_distribution(np.eye(2)), ValueError, ["M", "positive entries", "(0, 1)"]),
-        (
-            lambda: convergence.reversing_distribution(kernel_of(None, [[26, 0], [0, 9], [0, -9]])),
-            ValueError,
-            ["M", "float64", "vanish"],
-        ),
-        (lambda: convergence.reversing_distribution(kernel_of(np.triu(np.ones((3, 3))))), ValueError, ["symmetric"]),
-        (lambda: convergence.reversing_distribution(kernel_of(-np.eye(3))), ValueError, ["M", "positive definite"]),
-        (
-            lambda: convergence.reversing_distribution(kernel_of(None, [[1, 2], [0, 1], [1, 2]])),
-            ValueError,
-            ["M", "distinct features"],
-        ),
-        (lambda: convergence.reweighted_norm(kernel_of(None), np.eye(2), 0.5), ValueError, ["transition", "(3, 3)"]),
-        (lambda: convergence.reweighting_ratio(kernel_of(None), np.eye(2), 0.5), ValueError, ["transition", "(3, 3)"]),
-        (lambda: convergence.reweighting_ratio(kernel_of(None), np.ones((3, 3)), 0.5), ValueError, ["transition"]),
-        (lambda: convergence.reweighting_ratio(kernel_of(None), np.eye(3), 1), ValueError, ["gamma", "[0, 1)"]),
-        (lambda: kernels.balanced_kernel([1, 0], np.eye(2)), ValueError, ["weights", "positive", "0.0"]),
-        (lambda: kernels.balanced_kernel([1, 1], np.eye(3)), ValueError, ["X", "(2, d)", "(3, 3)"]),
-        (lambda: kernels.balanced_kernel([1, 1], np.eye(2), -np.eye(2)), ValueError, ["score", "semidefinite"]),
-        (lambda: kernels.balanced_kernel([1, 1], np.eye(2), [[1, 1], [0, 1]]), ValueError, ["score", "symmetric"]),
-        (lambda: curves(lengths=[1, 5]), ValueError, ["lengths", "number of states, 2"]),
-        (lambda: curves(lengths=[5.0]), TypeError, ["lengths", "integers"]),
-        (lambda: curves(lengths=5), ValueError, ["lengths"]),
-        (lambda: curves(process=RARE), ValueError, ["lengths", "hardly any"]),
-        (lambda: curves(process=None), TypeError, ["process", "MRP"]),
-        (lambda: curves(X=np.eye(3)), ValueError, ["X", "(2, d)"]),
-        (lambda: curves(n_trajectories=0), ValueError, ["n_trajectories", "at least 1"]),
-        (lambda: curves(n_layers=-1), ValueError, ["n_layers", "at least 0"]),
-        (lambda: curves(rng=0), TypeError, ["rng", "Generator"]),
-        (lambda: curves(step_size=0), ValueError, ["step_size", "(0"]),
-        (lambda: curves(score=np.eye(3)), ValueError, ["A", "(3, 3)"]),
-        (lambda: rates.fitted_rate([[1.0, 0.0]], (0, 1), RNG), ValueError, ["errors", "positive", "0.0"]),
-        (lambda: rates.fitted_rate([[1.0, 0.5]], 1, RNG), TypeError, ["window", "pair"]),
-        (lambda: rates.fitted_rate([[1.0, 0.5]], (0, 2), RNG), ValueError, ["window", "2"]),
-        (lambda: rates.fitted_rate([[1.0, 0.5]], (0, 1), 0), TypeError, ["rng", "Generator"]),
-        (lambda: rates.fitted_slope([5, 5], np.ones((2, 1)), RNG), ValueError, ["lengths", "different"]),
-        (lambda: rates.fitted_slope([5, 6], np.ones((3, 1)), RNG), ValueError, ["floors", "(2, m)"]),
-        (lambda: rates.fitted_slope([5, 6], np.ones((2, 1)), RNG, 0), ValueError, ["n_resamples", "at least 1"]),
-    ],
-)
-def test_bad_input_is_refused_by_name(call, error, words):
-    with pytest.raises(error) as caught:
-        call()
-    message = str(caught.value)
-    for word in words:
-        assert word in message

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import _checks, convergence, empirical, kernels, mrp, rates, tasks, td
+from ictd import _files, convergence, empirical, kernels, mrp, rates, tasks, td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
 from ictd.environments import from_gymnasium, rollout_gymnasium
@@ -26,6 +26,7 @@ P, R = np.full((3, 3), 1 / 3), np.zeros(3)
 KERNEL = (np.eye(3) + P) / 2
 PROCESS = MRP(P, R, 0.9)
 X, REWARDS = np.ones((4, 2)), np.ones(3)
+RARE = MRP([[1 - 1e-9, 1e-9], [1.0, 0.0]], [0.0, 0.0], 0.5, [1.0, 0.0])  # the second state is hardly ever seen
 WALK = Trajectory([0, 1, 0], [1.0, 2.0])
 OPEN = empirical.empirical_model(Trajectory([0, 1, 2], [1.0, 2.0]), 3)
 CLOSED = empirical.empirical_model(WALK, 2)
@@ -59,6 +60,16 @@ def an_empirical_model(**changes):
     """An `EmpiricalModel` with one field replaced."""
     fields = {"counts": [1, 0], "transition": [[0, 1], [0, 0]], "reward": [1.0, NAN], "visited": [True, False]}
     return empirical.EmpiricalModel(**(fields | changes))
+
+
+def a_kernel(A, X=((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.3, 0.0, 1.0))):
+    """A kernel of three states, in equal shares, with the score matrix A."""
+    return kernels.softmax_kernel(X, X, A)
+
+
+def curves(**changes):
+    arguments = {"process": PROCESS, "X": np.eye(3), "lengths": [9], "n_trajectories": 2, "n_layers": 3, "rng": RNG}
+    return rates.error_curves(**(arguments | changes))
 
 
 def of_batch(tensor, size):
@@ -278,7 +289,76 @@ ROWS = [
      ValueError, "n_transitions", "at most 2147483647", "1000000"),
     ("masked number", lambda: MRP(P, R, np.ma.masked), ValueError, "gamma", "masked"),
     ("values that overflow", lambda: MRP([[1.0]], [1e308], 0.99).value(), ValueError, "reward", "overflows", "1e+308"),
-    # ---- convergence; more in test_convergence
+    # ---- kernels, convergence and rates
+    ("a matrix for a process", lambda: kernels.population_kernel(P, np.eye(3)), TypeError, "process", "MRP", "ndarray"),
+    ("A of another dimension", lambda: kernels.population_kernel(PROCESS, np.ones((3, 2)), np.eye(3)),
+     ValueError, "score", "d = 2", "A", "(3, 3)"),
+    ("two recurrent classes", lambda: kernels.population_kernel(MRP(np.eye(2), [0, 0], 0.5), np.eye(2)),
+     ValueError, "transition", "one recurrent class"),
+    ("list for a trajectory", lambda: kernels.empirical_kernel([0, 1], np.eye(2)),
+     TypeError, "trajectory", "Trajectory", "list"),
+    ("a state without features", lambda: kernels.empirical_kernel(WALK, [[1.0]]), ValueError, "n_states", "state 1"),
+    ("weight 0", lambda: kernels.balanced_kernel([1, 0], np.eye(2)), ValueError, "weights", "positive", "0.0"),
+    ("negative definite", lambda: kernels.balanced_kernel([1, 1], np.eye(2), -np.eye(2)),
+     ValueError, "score", "positive semidefinite"),
+    ("not symmetric", lambda: kernels.balanced_kernel([1, 1], np.eye(2), [[1, 1], [0, 1]]),
+     ValueError, "score", "symmetric"),
+    ("no square kernel", lambda: convergence.diagonality(np.ones((2, 3))),
+     ValueError, "M", "square", "(S, S)", "(2, 3)"),
+    ("visited as numbers", lambda: convergence.diagonality(np.eye(2), [1, 0]),
+     ValueError, "visited", "booleans of shape (2,)", "int64"),
+    ("visited ragged", lambda: convergence.diagonality(np.eye(2), [[True], [True, False]]),
+     ValueError, "visited", "booleans", "lengths"),
+    ("visited masked", lambda: convergence.diagonality(np.eye(2), np.ma.array([True, True], mask=[0, 1])),
+     ValueError, "visited", "masked"),
+    ("nothing visited", lambda: convergence.diagonality(np.eye(2), [False, False]),
+     ValueError, "visited", "at least one"),
+    ("transition of another size", lambda: convergence.iteration_matrix(np.eye(2), np.eye(3), 0.5),
+     ValueError, "transition", "(2, 2)", "(3, 3)"),
+    ("step size 0", lambda: convergence.iteration_matrix(np.eye(2), np.eye(2), 0.5, 0.0),
+     ValueError, "step_size", "(0, inf)", "0.0"),
+    ("NaN in J", lambda: convergence.spectral_radius([[NAN]]), ValueError, "J", "finite", "nan"),
+    ("no square J", lambda: convergence.infinity_norm(np.ones((2, 3))), ValueError, "J", "square", "(2, 3)"),
+    ("rows of one half", lambda: convergence.norm_bound(0.5 * np.eye(2), 0.5), ValueError, "M", "sum to 1", "0.5"),
+    ("step size 0", lambda: convergence.norm_bound(np.eye(2), 0.5, 0), ValueError, "step_size", "(0, inf)", "0"),
+    ("rows that lead out", lambda: convergence.norm_bound([[0.5, 0.5], [0, 1]], 0.5, visited=[True, False]),
+     ValueError, "M", "M of the visited states", "sum to 1", "0.5"),
+    ("shares that vanish", lambda: convergence.reversing_distribution(a_kernel(None, [[26, 0], [0, 9], [0, -9]])),
+     ValueError, "M", "float64", "vanish"),
+    ("not symmetric", lambda: convergence.reversing_distribution(a_kernel(np.triu(np.ones((3, 3))))),
+     ValueError, "M", "symmetric"),
+    ("a negative definite score matrix", lambda: convergence.reversing_distribution(a_kernel(-np.eye(3))),
+     ValueError, "M", "positive definite", "-"),
+    ("equal features", lambda: convergence.reversing_distribution(a_kernel(None, [[1, 2], [0, 1], [1, 2]])),
+     ValueError, "M", "distinct features"),
+    ("transition of another size", lambda: convergence.reweighted_norm(a_kernel(None), np.eye(2), 0.5),
+     ValueError, "transition", "(3, 3)", "(2, 2)"),
+    ("transition of another size", lambda: convergence.reweighting_ratio(a_kernel(None), np.eye(2), 0.5),
+     ValueError, "transition", "(3, 3)", "(2, 2)"),
+    ("rows of 3", lambda: convergence.reweighting_ratio(a_kernel(None), np.ones((3, 3)), 0.5),
+     ValueError, "transition", "row 0", "sums to 3"),
+    ("one length", lambda: curves(lengths=9), ValueError, "lengths", "got 9"),
+    ("a state hardly ever seen", lambda: curves(process=RARE, X=np.eye(2)), ValueError, "lengths", "hardly any"),
+    ("no process", lambda: curves(process=None), TypeError, "process", "MRP", "None"),
+    ("features of too few states", lambda: curves(X=np.eye(2)), ValueError, "X", "(3, d)", "(2, 2)"),
+    ("no trajectories", lambda: curves(n_trajectories=0), ValueError, "n_trajectories", "at least 1", "0"),
+    ("negative number of layers", lambda: curves(n_layers=-1), ValueError, "n_layers", "at least 0", "-1"),
+    ("seed", lambda: curves(rng=0), TypeError, "rng", "Generator", "0"),
+    ("step size 0", lambda: curves(step_size=0), ValueError, "step_size", "(0, inf)", "0"),
+    ("A of another dimension", lambda: curves(score=np.eye(2)), ValueError, "score", "d = 3", "(2, 2)"),
+    ("error 0 in the window", lambda: rates.fitted_rate([[1.0, 0.0]], (0, 1), RNG),
+     ValueError, "errors", "positive", "0.0"),
+    ("one layer as a window", lambda: rates.fitted_rate([[1.0, 0.5]], 1, RNG), TypeError, "window", "pair", "1"),
+    ("window of three", lambda: rates.fitted_rate([[1.0, 0.5]], (0, 1, 1), RNG), TypeError, "window", "pair", "(3,)"),
+    ("one error", lambda: rates.fitted_rate([[1.0]], (0, 1), RNG), ValueError, "window", "from 0 to -1", "0"),
+    ("seed", lambda: rates.fitted_rate([[1.0, 0.5]], (0, 1), 0), TypeError, "rng", "Generator", "0"),
+    ("one length twice", lambda: rates.fitted_slope([5, 5], np.ones((2, 1)), RNG), ValueError, "lengths", "different"),
+    ("length 0", lambda: rates.fitted_slope([5, 0], np.ones((2, 1)), RNG), ValueError, "lengths", "positive", "0.0"),
+    ("floors of other lengths", lambda: rates.fitted_slope([5, 6], np.ones((3, 1)), RNG),
+     ValueError, "floors", "(2, m)", "(3, 1)"),
+    ("floor 0", lambda: rates.fitted_slope([5, 6], [[1.0], [0.0]], RNG), ValueError, "floors", "positive", "0.0"),
+    ("no resamples", lambda: rates.fitted_slope([5, 6], np.ones((2, 1)), RNG, 0),
+     ValueError, "n_resamples", "at least 1", "0"),
     ("three-dimensional kernel", lambda: convergence.norm_bound(np.ones((1, 1, 1)), 0.9),
      ValueError, "M", "(S, S)", "(1, 1, 1)"),
     ("a kernel of zeros", lambda: convergence.norm_bound(np.zeros((2, 2)), 0.9), ValueError, "M", "sum to 1"),
@@ -325,7 +405,8 @@ ROWS = [
     ("score is a name", lambda: kernels.softmax_kernel(X, X, "dot"), TypeError, "score", "callable", "'dot'"),
     ("score is transposed", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, 1, score=lambda q, s: s @ q.T),
      ValueError, "score", "(4, 3)", "(3, 4)"),
-    ("score is one number", lambda: kernels.softmax_kernel(X, X, lambda q, s: 0.0), ValueError, "score", "(4, 4)", "()"),
+    ("score is one number", lambda: kernels.softmax_kernel(X, X, lambda q, s: 0.0),
+     ValueError, "score", "(4, 4)", "()"),
     ("score returns nothing", lambda: kernels.softmax_kernel(X, X, lambda q, s: None),
      TypeError, "score", "(4, 4)", "None"),
     ("score is NaN", lambda: kernels.softmax_kernel(X, X, lambda q, s: NAN * (q @ s.T)), ValueError, "score", "NaN"),
@@ -338,7 +419,8 @@ ROWS = [
     ("A not square", lambda: kernels.bilinear_score(np.ones((2, 3))), ValueError, "A", "(d, d)", "(2, 3)"),
     ("A of another dimension", lambda: kernels.softmax_kernel(X, X, kernels.bilinear_score(np.eye(3))),
      ValueError, "score", "d = 2", "(3, 3)"),
-    ("list for a trajectory", lambda: empirical.empirical_model([0, 1], 2), TypeError, "trajectory", "Trajectory", "list"),
+    ("list for a trajectory", lambda: empirical.empirical_model([0, 1], 2),
+     TypeError, "trajectory", "Trajectory", "list"),
     ("too few states", lambda: empirical.empirical_model(WALK, 1), ValueError, "n_states", "state 1", "1"),
     ("no n_states", lambda: empirical.empirical_model(WALK, None), TypeError, "n_states", "integer", "None"),
     ("array for a trajectory", lambda: td.weighted_softmax_td_states(X, X, 0.9, 1),
@@ -365,10 +447,12 @@ ROWS = [
     ("visited as numbers", lambda: an_empirical_model(visited=[1, 0]), ValueError, "visited", "booleans", "int64"),
     ("visited ragged", lambda: an_empirical_model(visited=[[True], [True, False]]),
      ValueError, "visited", "booleans", "lengths"),
-    ("no reward of a visited state", lambda: an_empirical_model(reward=[NAN, NAN]), ValueError, "reward", "finite", "nan"),
+    ("no reward of a visited state", lambda: an_empirical_model(reward=[NAN, NAN]),
+     ValueError, "reward", "finite", "nan"),
     ("row of a visited state", lambda: an_empirical_model(transition=[[0, 1.5], [0, 0]]),
      ValueError, "transition", "sum to at most 1", "row 0", "1.5"),
-    ("negative frequency", lambda: an_empirical_model(transition=[[-0.5, 1], [0, 0]]), ValueError, "transition", "(0, 0) is -0.5"),
+    ("negative frequency", lambda: an_empirical_model(transition=[[-0.5, 1], [0, 0]]),
+     ValueError, "transition", "(0, 0) is -0.5"),
     ("a source beyond the states", lambda: empirical.model_of_transitions([0, 2], [1, 1], [0, 1], 2),
      ValueError, "sources", "from 0 to 1", "2"),
     ("the end as a source", lambda: empirical.model_of_transitions([0, empirical.END], [1, 1], [0, 1], 2),
@@ -390,7 +474,8 @@ ROWS = [
      ValueError, "visited", "masked"),
     ("rewards whose sum overflows", lambda: empirical.empirical_model(Trajectory([0, 0, 0], [1e308, 1e308]), 1),
      ValueError, "trajectory", "rewards", "state 0 overflows"),
-    ("a huge model", lambda: empirical.empirical_model(WALK, HUGE), ValueError, "n_states", "from 1 to 1048576", "1000000"),
+    ("a huge model", lambda: empirical.empirical_model(WALK, HUGE),
+     ValueError, "n_states", "from 1 to 1048576", "1000000"),
     ("huge number of steps", lambda: td.weighted_softmax_td(X, REWARDS, 0.9, HUGE),
      ValueError, "n_steps", "at most 2147483647", "1000000"),
     ("value that overflows", lambda: empirical.certainty_equivalence(
@@ -613,7 +698,7 @@ ROWS = [
     ("scores of infinity", lambda: td.weighted_softmax_td([[2e160]] * 3, [1, 1], 0.9, 2), ValueError, "features"),
     ("scores of minus infinity", lambda: td.weighted_softmax_td([[2e160], [2e160], [-2e160]], [1, 1], 0.9, 2),
      ValueError, "features", "overflows"),
-    ("large score matrix", lambda: kernels.state_kernel(CLOSED, np.eye(2) * 1e10, kernels.bilinear_score(-np.eye(2) * 1e300)),
+    ("large score matrix", lambda: kernels.state_kernel(CLOSED, np.eye(2) * 1e10, -np.eye(2) * 1e300),
      ValueError, "features", "overflows"),
     ("features beyond float64", lambda: gaussian(30, 2, np.random.default_rng(0), 1.5e308),
      ValueError, "scale", "1.5e+308"),
@@ -633,7 +718,8 @@ ROWS = [
     ("layers beyond float64", lambda: SoftmaxICTD.constructed(2, 40, 0.9, 1e9).values(Z), ValueError,
      "Z0", "every layer", "diverges"),
     ("no columns", lambda: shift_left(torch.ones(2, 0)), ValueError, "Y", "at least one column", "(2, 0)"),
-    ("bound beyond float64", lambda: convergence.norm_bound(KERNEL, 0.9, 1.7e308), ValueError, "step_size", "overflows"),
+    ("bound beyond float64", lambda: convergence.norm_bound(KERNEL, 0.9, 1.7e308),
+     ValueError, "step_size", "overflows"),
     ("iteration beyond float64", lambda: convergence.iteration_matrix(KERNEL * 1e200, P * 1e200, 0.9),
      ValueError, "M,", "overflows"),
     ("norm beyond float64", lambda: convergence.infinity_norm(np.full((3, 3), 1e308)), ValueError, "J", "overflows"),
@@ -655,10 +741,11 @@ ROWS = [
     # ---- what is no kernel, no dense tensor, no path
     ("twice the identity", lambda: convergence.contraction_margin(2 * np.eye(3), 0.9),
      ValueError, "M", "kernel", "(0, 0)", "2.0"),
-    ("negative share", lambda: convergence.diagonality([[0.5, 0.5], [2, -1]]), ValueError, "M", "kernel", "(1, 1)", "-1"),
+    ("negative share", lambda: convergence.diagonality([[0.5, 0.5], [2, -1]]),
+     ValueError, "M", "kernel", "(1, 1)", "-1"),
     ("sparse columns", lambda: shift_left(torch.eye(3).to_sparse()), TypeError, "Y", "dense", "sparse_coo"),
     ("columns without data", lambda: shift_left(torch.ones(3, 3, device="meta")), TypeError, "Y", "dense", "meta"),
-    ("no folder", lambda: _checks.file_path("folder", ""), ValueError, "folder", "empty"),
+    ("no folder", lambda: _files.file_path("folder", ""), ValueError, "folder", "empty"),
     # ---- scores that are called directly
     *((f"{what} for {name}", lambda score=score, queries=queries, sources=sources: score(queries, sources), kind,
        argument, *fragments)
@@ -671,7 +758,7 @@ ROWS = [
           ("masked features", [[1.0, 2.0]], np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), ValueError, "sources", "masked"),
           ("NaN", [[NAN, 2.0]], [[NAN, 2.0]], ValueError, "queries", "finite", "nan")]),
     ("check is a text", lambda: MODEL.values(Z, check="no"), TypeError, "check", "True or False", "'no'"),
-]
+]  # fmt: skip
 ROWS += [
     (f"{where} gamma={_checks.describe(bad)[:20]}", lambda call=call, bad=bad: call(bad), kind, "gamma", "[0, 1)", came)
     for where, call in DISCOUNTED.items()

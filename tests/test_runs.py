@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import own_tasks
 import pytest
 
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from ictd import _files, runs  # noqa: E402
-from ictd.pretrain import checkpoint, pattern, steps  # noqa: E402
+from ictd.pretrain import checkpoint, identity, pattern, steps  # noqa: E402
 from ictd.runs import folder as run_folder  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -142,6 +143,162 @@ def test_all_seeds_diverge(tmp_path):
     assert not run.alive.any()
     assert run.numbers()["value_error_median"] is None
     assert "2 of 2 seeds" in run.table() and "2 seeds (4, 7)" in run.table()
+
+
+# ---------------------------------------------------------------------------------------------- models
+
+
+def same_model(one, other):
+    """Of one class, with equal parameters bit for bit, and the same settings."""
+    assert type(one) is type(other)
+    assert (one.d, one.n_layers, one.gamma, one.form, one.shared) == (
+        other.d, other.n_layers, other.gamma, other.form, other.shared,
+    )  # fmt: skip
+    theirs = dict(other.named_parameters())
+    assert dict(one.named_parameters()).keys() == theirs.keys()
+    for name, value in one.named_parameters():
+        assert value.dtype == theirs[name].dtype and value.requires_grad
+        assert value.detach().numpy().tobytes() == theirs[name].detach().numpy().tobytes(), name
+    return True
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"form": "dual_head", "shared": False, "dtype": "float64"},
+        {"form": "independent_heads", "shared": False},
+        {"free": "value"},
+        {"free": "score", "form": "dual_head", "shared": False},
+        {"free": "both", "dtype": "float64"},
+    ],
+    ids=str,
+)
+def test_the_models_of_a_folder_are_those_of_the_computation(tmp_path, changes):
+    config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3} | changes)
+    expected = pretrain.pretrain(config, (4, 9))
+    runs.run(tmp_path, config, (4, 9))
+    run = runs.read(tmp_path)
+    assert all(same_model(run.model(seed), expected.model(seed)) for seed in (4, np.int64(9)))
+    (tmp_path / "checkpoint.npz").unlink()
+    if config.free == "none":
+        assert same_model(run.model(9), expected.model(9))
+        return
+    with pytest.raises(runs.RunError, match=r"checkpoint.npz cannot be used for the matrix [VA], which is free: .*No"):
+        run.model(9)
+
+
+def test_a_matrix_without_mask_comes_from_the_checkpoint_of_the_run_only(tmp_path):
+    config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3, "free": "both"})
+    runs.run(tmp_path / "a", config, (4, 9))
+    runs.run(tmp_path / "b", config, (5, 9, 10))
+    runs.run(tmp_path / "c", CONFIG, (4, 9))
+    run, path = runs.read(tmp_path / "a"), tmp_path / "a" / "checkpoint.npz"
+    for other, words in {"b": "it is not that of this run", "c": "it holds no V", None: "is no checkpoint"}.items():
+        path.write_bytes(b"damaged" if other is None else (tmp_path / other / "checkpoint.npz").read_bytes())
+        with pytest.raises(runs.RunError, match=f"the matrix V, which is free: .*{words}"):
+            run.model(4)
+
+
+def test_seeds_without_a_model_are_named(finished):
+    run = runs.read(finished)
+    for seed in (3, -1, "0", None, True, 0.0):
+        with pytest.raises(ValueError, match="^seed must be one of 0, 1, 2; got"):
+            run.model(seed)
+    stopped = np.array([-1, 7, -1])
+    diverged = runs.SavedRun(run.folder, run.summary, dict(run.history) | {"diverged_at": stopped})
+    with pytest.raises(ValueError, match="^seed must be one that did not diverge; 1 stopped at step 7"):
+        diverged.model(1)
+    assert same_model(diverged.model(2), run.model(2))
+
+
+def test_a_model_needs_torch_and_says_so(finished):
+    code = f"""
+import sys
+sys.modules["torch"] = None
+from ictd import runs
+try:
+    runs.read({str(finished)!r}).model(0)
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "needs torch, which is not installed: pip install 'ictd[torch]'" in done.stdout, done.stderr
+
+
+# -------------------------------------------------------------------------------------------- own tasks
+
+
+def test_a_run_on_own_tasks_names_them_in_its_files(tmp_path):
+    result = pretrain.pretrain(CONFIG, SEEDS, own_tasks.lazy_walk)
+    run = runs.run(tmp_path, CONFIG, SEEDS, sample=own_tasks.lazy_walk)
+    for name, values in vars(result.history).items():
+        if values is not None:
+            assert values.tobytes() == run.history[name].tobytes(), name
+    assert same_model(run.model(2), result.model(2))
+    config, summary = (json.loads((tmp_path / name).read_text()) for name in ("config.json", "summary.json"))
+    header, _ = checkpoint.load(tmp_path / "checkpoint.npz")
+    for content in (config, summary, header):
+        assert content["tasks"] == identity.origin(own_tasks.lazy_walk)
+        assert (content["config"]["family"], content["config"]["feature_scale"]) == (None, None)
+    assert run.sample == "own_tasks:lazy_walk"
+    assert "2 features (tasks of own_tasks:lazy_walk)" in run.table()
+    assert runs.check(tmp_path, CONFIG, SEEDS, 1, sample=own_tasks.lazy_walk) == "finished"
+
+
+def test_a_run_on_own_tasks_goes_on_with_the_same_ones_only(tmp_path, finished):
+    words = r"own_tasks:\w+ \(source \w+\)"
+    for first, others in ((own_tasks.ring, (None, own_tasks.lazy_walk)), (None, (own_tasks.ring,))):
+        folder = tmp_path / str(first is None)
+        runs.begin(folder, CONFIG, SEEDS, 1, {}, sample=first)
+        before = content(folder)
+        for other in others:
+            with pytest.raises(runs.OtherRunError, match=f"tasks is (built-in|{words}) there and (built-in|{words}) h"):
+                runs.run(folder, CONFIG, SEEDS, sample=other)
+            with pytest.raises(runs.OtherRunError) as caught:
+                runs.check(folder, CONFIG, SEEDS, 1, sample=other)
+            assert (
+                caught.value.field == "tasks"
+                and "built-in" in (caught.value.there, caught.value.here)
+                or first
+                and other
+            )
+            assert content(folder) == before
+    runs.run(tmp_path / "True", CONFIG, SEEDS)
+    assert_same_results(tmp_path / "True", finished)
+    run = runs.run(tmp_path / "False", CONFIG, SEEDS, sample=own_tasks.ring)
+    built_in = runs.run(
+        tmp_path / "c", pretrain.Config(**vars(CONFIG) | {"family": "ring", "feature_scale": 0.5}), SEEDS
+    )
+    assert run.history["value_error"].tobytes() == built_in.history["value_error"].tobytes()
+
+
+def test_a_folder_of_a_version_without_own_tasks_goes_on(tmp_path, finished):
+    runs.begin(tmp_path, CONFIG, SEEDS, 1, {})
+    old = json.loads((tmp_path / "config.json").read_text())
+    assert old.pop("tasks") is None
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    runs.run(tmp_path, CONFIG, SEEDS)
+    assert_same_results(tmp_path, finished)
+    old = json.loads((tmp_path / "summary.json").read_text())
+    del old["tasks"]
+    (tmp_path / "summary.json").write_text(json.dumps(old))
+    assert runs.read(tmp_path).sample is None and "(gaussian)" in runs.read(tmp_path).table()
+
+
+@pytest.mark.parametrize(
+    "sample, kind, message",
+    [
+        (3, TypeError, "sample must be a function or None"),
+        (own_tasks.ring_by_lambda, ValueError, "sample must be a function that can be imported again"),
+        (own_tasks.five_states, ValueError, "sample must give tasks with n_states = 4; got n_states = 5"),
+    ],
+)
+def test_tasks_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, sample, kind, message):
+    for use in (runs.run, lambda *arguments, **options: runs.check(*arguments, 1, **options)):
+        with pytest.raises(kind, match=f"^{message}"):
+            use(tmp_path / "a", CONFIG, SEEDS, sample=sample)
+    assert os.listdir(tmp_path) == []
 
 
 # ------------------------------------------------------------------------------------------------ kills

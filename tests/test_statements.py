@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from strategies import on_sources
 
 from ictd import attention, convergence, empirical, features, kernels, mrp, td
 from ictd.claims import random_instances
@@ -16,12 +17,6 @@ BACK_AND_FORTH = mrp.Trajectory([0, 1, 0], [1.0, -1.0])
 
 def instances(count=60, seed=0):
     return list(random_instances(np.random.default_rng(seed), count))
-
-
-def on_sources(p):
-    """M, P_hat and r_hat of a closed walk, on the states that it left."""
-    U = np.flatnonzero(p.model.visited)
-    return kernels.state_kernel(p.model, p.X)[np.ix_(U, U)], p.model.transition[np.ix_(U, U)], p.model.reward[U]
 
 
 def leaked(states, rewards, gamma, n_states):
@@ -43,7 +38,7 @@ def leaked(states, rewards, gamma, n_states):
 def test_batch_td_settles_for_steps_below_two_over_one_plus_gamma_and_not_always_above(gamma):
     border = 2 / (1 + gamma)
     for p in instances():
-        _, P, _ = on_sources(p.closed())
+        _, _, P, _ = on_sources(p.closed())
         J = convergence.iteration_matrix(np.eye(len(P)), P, gamma, 0.999 * border)
         assert convergence.spectral_radius(J) < 1
     swap = np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -79,7 +74,7 @@ def test_the_speed_limit_is_an_eigenvalue_not_the_largest_one():
     slower = []
     for p in instances(150):
         closed = p.closed()
-        M, P, _ = on_sources(closed)
+        _, M, P, _ = on_sources(closed)
         radius = convergence.spectral_radius(convergence.iteration_matrix(M, P, p.gamma))
         assert radius >= p.gamma - 1e-9
         slower.append(radius > p.gamma + 1e-6)

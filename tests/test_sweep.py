@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 
 import numpy as np
+import own_tasks
 import pytest
 
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
@@ -15,7 +17,7 @@ pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 from test_runs import leaves, replaced  # noqa: E402
 
 from ictd import runs  # noqa: E402
-from ictd.pretrain import steps  # noqa: E402
+from ictd.pretrain import identity, steps  # noqa: E402
 from ictd.runs import cluster as clusters  # noqa: E402
 from ictd.runs import grid as grids  # noqa: E402
 from ictd.runs import sweep  # noqa: E402
@@ -344,6 +346,42 @@ def test_a_folder_with_other_things_is_refused(tmp_path, force):
         assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+# ------------------------------------------------------------------------------------------ own tasks
+
+
+def test_a_sweep_on_own_tasks(tmp_path):
+    """Every point draws them; going on with others is refused."""
+    folder, grid = tmp_path / "a", points(n_steps=4, gamma=[0.5, 0.9])
+    rows = sweep.sweep(folder, grid, SEEDS, sample=own_tasks.lazy_walk)
+    assert [row["status"] for row in rows] == ["finished"] * 2
+    for point in grid:
+        runs.run(tmp_path / point.name, point.config, SEEDS, sample=own_tasks.lazy_walk)
+        assert_same_history(folder / point.name, tmp_path / point.name)
+    table = json.loads((folder / "sweep.json").read_text())
+    assert table["tasks"] == identity.origin(own_tasks.lazy_walk) and table["config"]["family"] is None
+    assert set(sweep.check(folder, grid, SEEDS, 1, sample=own_tasks.lazy_walk).values()) == {"finished"}
+    for other in (None, own_tasks.ring):
+        with pytest.raises(runs.OtherRunError) as caught:
+            sweep.sweep(folder, grid, SEEDS, sample=other)
+        assert caught.value.field == "tasks"
+    more = sweep.sweep(folder, points(n_steps=4, gamma=[0.5, 0.9, 0.1]), SEEDS, sample=own_tasks.lazy_walk)
+    assert [row["status"] for row in more] == ["finished"] * 3
+
+
+@pytest.mark.parametrize(
+    "several, sample, message",
+    [
+        ({"n_states": [4, 5]}, own_tasks.ring, "sample must give tasks with n_states = 5; got n_states = 4"),
+        ({"family": ["boyan", "ring"]}, own_tasks.ring, "family must be left at 'boyan' where sample draws the tasks"),
+        ({"gamma": [0.5, 0.9]}, own_tasks.ring_by_partial, "sample must be a function that can be imported again"),
+    ],
+)
+def test_tasks_must_fit_all_points(tmp_path, several, sample, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        sweep.sweep(tmp_path / "a", points(**several), SEEDS, sample=sample)
+    assert os.listdir(tmp_path) == []
+
+
 # ------------------------------------------------------------------------------------- on a real cluster
 
 
@@ -419,6 +457,52 @@ def test_the_cluster_goes_on_from_a_local_checkpoint(cluster, local, tmp_path, m
     assert [row["status"] for row in rows] == ["finished"] * 4
     for point in GRID:
         assert_same_history(tmp_path / "a" / point.name, local / point.name)
+
+
+def test_workers_draw_own_tasks(cluster, tmp_path):
+    grid = points(n_steps=4, gamma=[0.5, 0.9])
+    options = {"scheduler": cluster.scheduler_address, "sample": own_tasks.lazy_walk}
+    rows = sweep.sweep(tmp_path / "a", grid, SEEDS, **options)
+    assert [row["status"] for row in rows] == ["finished"] * 2, rows
+    for point in grid:
+        runs.run(tmp_path / "b" / point.name, point.config, SEEDS, sample=own_tasks.lazy_walk)
+        assert_same_history(tmp_path / "a" / point.name, tmp_path / "b" / point.name)
+        assert runs.read(tmp_path / "a" / point.name).sample == "own_tasks:lazy_walk"
+
+
+def test_a_worker_with_other_tasks_is_named():
+    here = identity.origin(own_tasks.ring)
+    for wrong, words in {
+        "own_tasks:nothing": "a worker cannot import own_tasks:nothing as it is in this process: .*nothing",
+        "no_such_module:ring": "a worker cannot import no_such_module:ring as it is .*: No module named",
+        "own_tasks:lazy_walk": "a worker cannot import own_tasks:lazy_walk as it is .*: .* has another source",
+    }.items():
+        with pytest.raises(clusters.ClusterError, match=words):
+            clusters.work(GRID[0].config, SEEDS, None, 1, pretrain.versions(), here | {"function": wrong})
+
+
+def test_tasks_of_the_main_program_are_not_sent(tmp_path):
+    """Workers could not import them; nothing is written."""
+    code = f"""
+import sys
+sys.argv = []
+from own_tasks import ring
+source = "def sample(count, rng):\\n    from own_tasks import ring\\n    return ring(count, rng)\\n"
+import linecache
+linecache.cache["main"] = (len(source), None, source.splitlines(True), "main")
+exec(compile(source, "main", "exec"))
+from test_sweep import SEEDS, points
+from ictd.runs import sweep
+try:
+    sweep.sweep({str(tmp_path / "a")!r}, points(), SEEDS, sample=sample, scheduler="tcp://127.0.0.1:1")
+except ValueError as error:
+    print(error)
+"""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    env = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert "sample must be in a module that workers can import; sample is in __main__" in done.stdout, done
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path):

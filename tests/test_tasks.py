@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close, seeds
 
-from ictd import empirical, features, mrp, tasks
+from ictd import empirical, mrp, tasks
 
 FAMILIES = list(tasks.FAMILIES)
 families = st.sampled_from(FAMILIES)
@@ -32,55 +32,7 @@ def test_an_index_selects_tasks_and_nothing_else():
         assert (pair[index].reward == batch.reward[expected]).all() and pair[index].shape == expected.shape
 
 
-def plain_path(P, state, uniforms):
-    """One chain in plain loops: the first state at which the sum of probabilities exceeds u, or the last possible."""
-    states = [int(state)]
-    for u in uniforms:
-        row = P[states[-1]]
-        last = max(s for s in range(len(row)) if row[s] > 0)
-        total, move = 0.0, 0
-        for move in range(len(row)):
-            total += row[move]
-            if u < total or move == last:
-                break
-        states.append(move)
-    return states
-
-
-def sparse_rows(rng, *shape):
-    """Stochastic matrices with many zeros, also at both ends of a row."""
-    P = rng.random(shape) * (rng.random(shape) < 0.4)
-    at = (*np.ogrid[tuple(slice(n) for n in shape[:-1])], rng.integers(shape[-1], size=shape[:-1]))
-    P[at] += 0.1
-    return P / P.sum(axis=-1, keepdims=True)
-
-
 # ------------------------------------------------------------------------------------------- sampling
-
-
-@given(seeds, st.integers(1, 8))
-def test_paths_are_the_plain_loop(seed, n_states):
-    """The same uniforms give the same states, with u = 0, u just below 1 and u on a bound among them."""
-    rng = np.random.default_rng(seed)
-    P = sparse_rows(rng, 2, 3, n_states, n_states)
-    first, uniforms = rng.integers(n_states, size=(2, 3)), rng.random((2, 3, 30))
-    uniforms[..., :4] = [0, np.nextafter(1, 0), 0, np.nextafter(1, 0)]
-    uniforms[..., 4:8] = np.minimum(np.cumsum(P[0, 0, 0])[rng.integers(n_states, size=4)], np.nextafter(1, 0))
-    states = mrp.sample_paths(P, first, uniforms)
-    for i, j in np.ndindex(2, 3):
-        assert states[i, j].tolist() == plain_path(P[i, j], first[i, j], uniforms[i, j])
-        assert (P[i, j][states[i, j, :-1], states[i, j, 1:]] > 0).all()
-
-
-def test_paths_broadcast_the_transition():
-    """One matrix for all chains, or one for each row of chains, is the same as copies of it."""
-    rng = np.random.default_rng(0)
-    P, first, uniforms = sparse_rows(rng, 2, 1, 5, 5), rng.integers(5, size=(2, 7)), rng.random((2, 7, 20))
-    copies = np.broadcast_to(P, (2, 7, 5, 5))
-    np.testing.assert_array_equal(mrp.sample_paths(P, first, uniforms), mrp.sample_paths(copies, first, uniforms))
-    np.testing.assert_array_equal(
-        mrp.sample_paths(P[0, 0], first[0], uniforms[0]), mrp.sample_paths(P[0], first[0], uniforms[0])
-    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -176,7 +128,7 @@ def test_empirical_models(seed, family, n):
 
 @pytest.mark.parametrize("n", [1, 3, 8, 40])
 def test_certainty_equivalence(n):
-    """Where a state was a source, `empirical.certainty_equivalence` with the constant predictor at the boundary; else that."""
+    """At sources `empirical.certainty_equivalence` with the constant predictor as boundary; elsewhere the constant."""
     rng = np.random.default_rng(n)
     contexts = tasks.draw(50, 6, 2, rng, "dense").sample(n, rng, reward_noise=0.5)
     values, constant = contexts.certainty_equivalence(0.8), contexts.constant_value(0.8)
@@ -198,88 +150,6 @@ def test_certainty_equivalence_by_hand():
     expected = [[4, 4, 4], [4 / 3, 2 / 3, 1]]
     assert_close(contexts.certainty_equivalence(0.5), expected, 1e-14)
     assert contexts.constant_value(0.5).tolist() == [4, 1]
-
-
-# ------------------------------------------------------------------------------------------- families
-
-
-def test_boyan_chains_are_those_of_mrp():
-    """One chain is, number by number, the one that `mrp.boyan_chain` draws from the same generator."""
-    for seed in range(5):
-        batch = tasks.draw(1, 9, 4, np.random.default_rng(seed))
-        process = mrp.boyan_chain(9, 0.5, np.random.default_rng(seed))
-        np.testing.assert_array_equal(batch.transition[0], process.transition)
-        np.testing.assert_array_equal(batch.reward[0], process.reward)
-
-
-def test_many_boyan_chains_have_the_law():
-    """Chains of one batch differ, and the drawn probabilities are uniform in (.01, .99): mean and deviation."""
-    batch = tasks.draw(5000, 5, 1, np.random.default_rng(0))
-    u = batch.transition[:, 0, 1]
-    deviation = 0.98 / np.sqrt(12)
-    assert u.min() > 0.01 and u.max() < 0.99 and len(np.unique(u)) == 5000
-    assert abs(u.mean() - 0.5) < 5 * deviation / np.sqrt(5000) and abs(u.std() / deviation - 1) < 0.05
-    allowed = np.array([[0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1], [0, 0, 0, 0, 1], [1, 1, 1, 1, 1]])
-    assert ((batch.transition > 0) == allowed).all()
-    ratio = batch.transition[:, 4].max(axis=1) / batch.transition[:, 4].min(axis=1)
-    assert ratio.max() < 99 and batch.reward.min() >= -1 and batch.reward.max() < 1
-    assert abs(batch.reward.mean()) < 5 / np.sqrt(3 * batch.reward.size)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("n_states", [3, 4, 11])
-def test_families_are_irreducible(family, n_states):
-    """From every state every other one is reached, in each of 200 tasks; rows sum to 1."""
-    P = tasks.draw(200, n_states, 1, np.random.default_rng(n_states), family).transition
-    reach = np.eye(n_states) + (P > 0)
-    for _ in range(n_states):
-        reach = (reach @ reach > 0).astype(float)
-    assert reach.all() and np.abs(P.sum(axis=-1) - 1).max() < 1e-14 and (P >= 0).all()
-
-
-def test_shapes_of_the_families():
-    """Rings move to neighbours, loops onwards or stay, sparse chains have at most three successors."""
-    n = 7
-    right = np.roll(np.eye(n), 1, axis=1)
-    drawn = {family: tasks.draw(300, n, 1, np.random.default_rng(1), family).transition for family in FAMILIES}
-    ring, loop, sparse, dense = (drawn[family] for family in ("ring", "loop", "sparse", "dense"))
-    assert (ring[:, right + right.T == 0] == 0).all()
-    forward = ring[:, right == 1]
-    assert forward.min() >= 0.1 and forward.max() < 0.9 and abs(forward.mean() - 0.5) < 0.02
-    assert (loop[:, right + np.eye(n) == 0] == 0).all() and loop[:, right == 1].min() >= 0.5
-    successors = (sparse > 0).sum(axis=-1)
-    assert successors.max() == 3 and successors.min() == 1  # two random successors may be equal, or the next state
-    assert (sparse[:, right == 1] >= 0.1 / 3).all()
-    # uniform on the simplex: mean 1 / n, variance (n - 1) / (n^2 (n + 1))
-    assert abs(dense.var() / ((n - 1) / (n**2 * (n + 1))) - 1) < 0.05
-
-
-# ------------------------------------------------------------------------------------------- features
-
-
-def test_one_hot_features_are_permuted_anew_for_each_task():
-    """Every task has a permutation of the indicators, all places equally likely."""
-    X = tasks.draw(4000, 4, 4, np.random.default_rng(0), features="one_hot", feature_scale=3.0).features
-    assert set(np.unique(X)) == {0, 3}
-    assert (X.sum(axis=1) == 3).all() and (X.sum(axis=2) == 3).all()
-    assert np.abs((X == 3).mean(axis=0) - 0.25).max() < 5 * np.sqrt(3 / 16 / 4000)
-    assert len({task.tobytes() for task in X}) == 24
-
-
-def test_triangular_features_are_the_same_for_all_tasks():
-    """They sum to the scale, whatever the state."""
-    X = tasks.draw(3, 13, 4, np.random.default_rng(0), features="triangular", feature_scale=2.0).features
-    for task in X:
-        np.testing.assert_array_equal(task, 2 * features.triangular(13, 4))
-    assert_close(X.sum(axis=-1), np.full((3, 13), 2.0), 1e-14)
-
-
-def test_gaussian_features():
-    """Mean 0, deviation the scale, different in each task."""
-    X = tasks.draw(2000, 5, 3, np.random.default_rng(0), feature_scale=0.5).features
-    error = 5 / np.sqrt(X.size)
-    assert abs(X.mean()) < 0.5 * error and abs(X.std() / 0.5 - 1) < error
-    assert len(np.unique(X)) == X.size
 
 
 # ---------------------------------------------------------------------------------------- containers

@@ -39,7 +39,7 @@ class Estimate(_checks.ReadOnly):
         return f"Estimate({self.value:.3g} ± {self.standard_error:.1g})"
 
 
-def _draws(name, value, lengths):
+def _several_updates(name, value, lengths):
     """Three vectors (..., p) at least, along the first dimension of a tensor."""
     floating = isinstance(value, torch.Tensor) and value.is_floating_point()
     if not floating or value.ndim < 2 or value.shape[-1] == 0 or len(value) < 3:
@@ -50,7 +50,7 @@ def _draws(name, value, lengths):
     return check_dense(name, value)
 
 
-@declare(updates=_draws)
+@declare(updates=_several_updates)
 def squared_norm(updates):
     """Unbiased estimate of the squared norm of a mean from independent draws, with a jackknife standard error.
 
@@ -77,7 +77,7 @@ def squared_norm(updates):
     return Estimate(value.numpy(), variance.sqrt().numpy())
 
 
-def _trained(name, model, lengths):
+def _finite_model(name, model, lengths):
     """A model of layers with finite parameters."""
     if not hasattr(model, "named_parameters") or not hasattr(model, "form"):
         raise TypeError(f"{name} must be a SoftmaxICTD or a FullICTD; got {_checks.describe(model)}")
@@ -109,7 +109,7 @@ def _finite_estimate(function, estimate, lengths):
 
 
 @torch_defaults()
-@declare(model=_trained, windows=_batches, returns=_finite_estimate)
+@declare(model=_finite_model, windows=_batches, returns=_finite_estimate)
 def neu(model, windows):
     """Unbiased estimate of a model's NEU loss, ``|E[delta grad TF(Z_0)]|^2`` over all parameters of the model.
 
@@ -129,7 +129,7 @@ def neu(model, windows):
 
 
 @torch_defaults()
-@declare(model=_trained, windows=_batches, returns=_finite_estimate)
+@declare(model=_finite_model, windows=_batches, returns=_finite_estimate)
 def one_batch_neu(model, windows):
     """The biased estimate: the mean of ``|g|^2`` over batches, g a batch's mean update, with its standard error.
 

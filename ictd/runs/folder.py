@@ -4,7 +4,6 @@ Every file is written beside its place and then moved there: a kill at any momen
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -13,6 +12,9 @@ import numpy as np
 
 from ictd import _checks, _files
 from ictd._arguments import declare
+from ictd.pretrain.identity import difference
+from ictd.pretrain.identity import identity as of_training
+from ictd.pretrain.sampling import check_sample
 from ictd.runs.arguments import RUN
 
 CONFIG, CHECKPOINT, HISTORY, SUMMARY = "config.json", "checkpoint.npz", "history.npz", "summary.json"
@@ -32,7 +34,8 @@ class OtherRunError(RunError):
     ----------
     folder : Path
     field : str
-        The first setting that differs: a field of `pretrain.Config`, "seeds" or "threads".
+        The first setting that differs: "tasks" if a function draws them, a field of `pretrain.Config`, "seeds" or
+        "threads".
     there, here
         Its value in the folder and the one asked for.
     """
@@ -121,9 +124,9 @@ def entries(folder):
 # ----------------------------------------------------------------------------------------- one run
 
 
-def identity(config, seeds, threads):
+def identity(config, seeds, threads, sample=None):
     """What makes a run the run that it is, as ``config.json`` holds it."""
-    return {"config": dataclasses.asdict(config), "seeds": list(seeds), "threads": threads}
+    return of_training(config, seeds, check_sample(sample, config)) | {"threads": threads}
 
 
 def state(folder):
@@ -187,12 +190,12 @@ def check_name(what, name):
 
 
 @declare(**RUN)
-def check(folder, config, seeds, threads, force=False):
+def check(folder, config, seeds, threads, force=False, sample=None):
     """What `run` would do in a folder; nothing is written.
 
     Parameters
     ----------
-    folder, config, seeds, threads, force
+    folder, config, seeds, threads, force, sample
         As in `run`.
 
     Returns
@@ -206,23 +209,19 @@ def check(folder, config, seeds, threads, force=False):
     OtherRunError, RunError
         The folder belongs to another run, or to something else.
     """
+    here = identity(config, seeds, threads, sample)
     found = state(folder)
     if found != "empty" and not force:
-        compare(folder, read_config(folder), identity(config, seeds, threads))
+        compare(folder, read_config(folder), here)
     _check_writable(folder)
     return found
 
 
 def compare(folder, there, here):
     """Raise an `OtherRunError` for the first difference of two identities."""
-    pairs = [("config", name) for name in here["config"]] + [(None, "seeds"), (None, "threads")]
-    for part, name in pairs:
-        theirs, mine = ((side[part] if part else side).get(name) for side in (there, here))
-        if theirs != mine:
-            raise OtherRunError(folder, name, theirs, mine)
-    unknown = sorted(set(there["config"]) - set(here["config"]))
-    if unknown:
-        raise OtherRunError(folder, unknown[0], there["config"][unknown[0]], "unknown")
+    found = difference(there, here)
+    if found:
+        raise OtherRunError(folder, *found)
 
 
 def _check_writable(folder):
@@ -251,12 +250,12 @@ def clear(folder):
 
 
 @declare(**RUN)
-def begin(folder, config, seeds, threads, versions, force=False):
+def begin(folder, config, seeds, threads, versions, force=False, sample=None):
     """Make the folder ready, write ``config.json`` unless the run is begun already, and say what was there.
 
     Parameters
     ----------
-    folder, config, seeds, threads, force
+    folder, config, seeds, threads, force, sample
         As in `run`.
     versions : dict
         What `pretrain.versions` gives.
@@ -266,13 +265,14 @@ def begin(folder, config, seeds, threads, versions, force=False):
     {"empty", "begun", "finished"}
         As `check`; "empty" also where a run was removed.
     """
-    found = check.trusted(folder, config, seeds, threads, force)
+    found = check.trusted(folder, config, seeds, threads, force, sample)
     folder.mkdir(parents=True, exist_ok=True)
     if force and found != "empty":
         clear(folder)
         found = "empty"
     if found == "empty":
-        content = {"format": FORMAT, "version": VERSION} | identity(config, seeds, threads) | {"versions": versions}
+        content = {"format": FORMAT, "version": VERSION} | identity(config, seeds, threads, sample)
+        content |= {"versions": versions}
         write_json(folder / CONFIG, content)
     return found
 

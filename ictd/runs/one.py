@@ -15,6 +15,7 @@ def run(
     config,
     seeds,
     *,
+    sample=None,
     threads=1,
     force=False,
     progress=False,
@@ -29,6 +30,8 @@ def run(
         New, empty, or with an unfinished run of the same settings.
     config : pretrain.Config
     seeds : sequence of int
+    sample : callable, optional
+        A task distribution of your own, as in `pretrain.pretrain`.
     threads : int
         Threads of torch, up to 1024.
     force : bool
@@ -53,12 +56,12 @@ def run(
     OSError
         A file cannot be written.
     """
-    found = check.trusted(folder, config, seeds, threads, force)
+    found = check.trusted(folder, config, seeds, threads, force, sample)
     if found != "finished" or force:
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder), torch_threads(threads):
         # Another process may have been at work until now
-        found = begin.trusted(folder, config, seeds, threads, pretrain.versions(), force)
+        found = begin.trusted(folder, config, seeds, threads, pretrain.versions(), force, sample)
         if found == "finished":
             raise RunError(f"{folder} holds this run already, finished")
         if found == "begun" and report:
@@ -66,6 +69,7 @@ def run(
         result = pretrain.pretrain(
             config,
             seeds,
+            sample,
             checkpoint_path=folder / CHECKPOINT,
             checkpoint_seconds=checkpoint_seconds,
             progress=progress,

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ictd import _checks, _files
+from ictd import _checks, _extras, _files
 from ictd._settings import numpy_defaults
+from ictd.pretrain import checkpoint
 from ictd.pretrain.config import record_shapes
+from ictd.pretrain.identity import config_of, place_of
 from ictd.pretrain.pattern import COSINES, succeeds
 from ictd.runs import table
-from ictd.runs.folder import HISTORY, SUMMARY, RunError, state
+from ictd.runs.folder import CHECKPOINT, HISTORY, SUMMARY, RunError, state
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +38,14 @@ class SavedRun(_checks.ReadOnly):
 
     @property
     def config(self):
-        """The settings, a dict."""
+        """The settings, a dict; those of a family of tasks are None where a function drew them, see `sample`."""
         return self.summary["config"]
+
+    @property
+    def sample(self):
+        """Name of the function that drew the tasks, "module:name"; None if it was the family in the settings."""
+        tasks = self.summary.get("tasks")
+        return None if tasks is None else tasks["function"]
 
     @property
     def alive(self):
@@ -76,6 +84,52 @@ class SavedRun(_checks.ReadOnly):
             "diverged": int((~alive).sum()),
             "seconds": self.summary["seconds"],
         }
+
+    def model(self, seed):
+        """The trained model of one seed, as `pretrain.Result.model` gives it; needs torch.
+
+        Parameters
+        ----------
+        seed : int
+            One of the run that did not diverge.
+
+        Returns
+        -------
+        SoftmaxICTD, or FullICTD where V or A is free
+
+        Raises
+        ------
+        ValueError
+            There is no such seed, or it diverged.
+        RunError
+            V or A is free, and the checkpoint that holds them is missing, damaged or of another run.
+        """
+        index = place_of(seed, self.summary["seeds"])
+        step = self.history["diverged_at"][index]
+        if step >= 0:
+            raise ValueError(f"seed must be one that did not diverge; {seed} stopped at step {step}")
+        names = "value_weights", "score_matrix", "target_weights", "target_score_matrix"
+        parameters = {name: self.history[name][-1, index] for name in names if name in self.history}
+        free = self.config["free"]
+        for name, part, masked in (("V", "value", "value_weights"), ("A", "score", "score_matrix")):
+            if free in (part, "both"):
+                parameters[name] = self._matrices(name, index, parameters.pop(masked))
+        made = _extras.load("ictd.pretrain.parameters")
+        return made.trained_model(config_of(self.config), parameters)
+
+    def _matrices(self, name, index, shown):
+        """A matrix without mask, which only the checkpoint holds; the history shows a part of it."""
+        path = Path(self.folder) / CHECKPOINT
+        try:
+            matrices = checkpoint.load(path)[1][f"parameters/{name}"][index]
+            d = self.config["dim"]
+            part = matrices[:, -1, -3:] if name == "V" else matrices[:, :d, :d]
+            if matrices.shape[1:] != (d + 3, d + 3) or not np.array_equal(part, shown):
+                raise ValueError("it is not that of this run")
+        except (OSError, KeyError, IndexError, ValueError) as error:
+            what = f"it holds no {name}" if isinstance(error, (KeyError, IndexError)) else error
+            raise RunError(f"{path} cannot be used for the matrix {name}, which is free: {what}") from None
+        return matrices
 
     def table(self):
         """The main numbers as text."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ictd import _checks, _files, pretrain
 from ictd._arguments import declare, positive
+from ictd.pretrain.identity import origin
 from ictd.runs import arguments, cluster
 from ictd.runs import folder as of_run
 from ictd.runs.folder import CHECKPOINT, FIGURES, TABLE, TABLE_FORMAT, VERSION, OtherRunError, RunError
@@ -45,10 +46,10 @@ def read_table(folder):
     return content
 
 
-def identity(points, seeds, threads):
+def identity(points, seeds, threads, sample=None):
     """What makes a sweep the sweep that it is, as ``sweep.json`` holds it."""
     vary = {field: list(dict.fromkeys(point.settings[field] for point in points)) for field in points[0].settings}
-    return {"vary": vary} | of_run.identity(points[0].config, seeds, threads)
+    return {"vary": vary} | of_run.identity(points[0].config, seeds, threads, sample)
 
 
 def _points(name, value, lengths):
@@ -66,12 +67,12 @@ SWEEP = {"points" if name == "config" else name: kind for name, kind in argument
 
 
 @declare(**SWEEP)
-def check(folder, points, seeds, threads, force=False):
+def check(folder, points, seeds, threads, force=False, sample=None):
     """What `sweep` would find in a folder; nothing is written.
 
     Parameters
     ----------
-    folder, points, seeds, threads, force
+    folder, points, seeds, threads, force, sample
         As in `sweep`.
 
     Returns
@@ -88,7 +89,7 @@ def check(folder, points, seeds, threads, force=False):
     if names and TABLE not in names:
         raise RunError(f"{folder} holds files but no sweep; name a new or an empty folder")
     if names:
-        there, here = read_table(folder), identity(points, seeds, threads)
+        there, here = read_table(folder), identity(points, seeds, threads, sample)
         if not force:
             for field in here["vary"] | there["vary"]:
                 theirs, mine = (side["vary"].get(field, side["config"].get(field)) for side in (there, here))
@@ -97,9 +98,11 @@ def check(folder, points, seeds, threads, force=False):
                     raise OtherRunError(folder, field, theirs, mine)
             for side in (there, here):  # compared above
                 side["config"] = {name: side["config"][name] for name in side["config"] if name not in here["vary"]}
+            del here["vary"]
             of_run.compare(folder, there, here)
     return {
-        point.name: of_run.check.trusted(folder / point.name, point.config, seeds, threads, force) for point in points
+        point.name: of_run.check.trusted(folder / point.name, point.config, seeds, threads, force, sample)
+        for point in points
     }
 
 
@@ -109,6 +112,7 @@ def sweep(
     points,
     seeds,
     *,
+    sample=None,
     threads=1,
     force=False,
     scheduler=None,
@@ -125,6 +129,8 @@ def sweep(
         New, empty, or with the same sweep; a setting that varied there may have more values now.
     points : list of Point
     seeds : sequence of int
+    sample : callable, optional
+        A task distribution of your own, as in `pretrain.pretrain`. Workers of a cluster import it by its name.
     threads : int
         Threads of torch in each run, up to 1024.
     force : bool
@@ -151,31 +157,38 @@ def sweep(
     ValueError, TypeError
         Bad arguments, before anything is written.
     """
-    check.trusted(folder, points, seeds, threads, force)
+    check.trusted(folder, points, seeds, threads, force, sample)
+    if scheduler is not None and getattr(sample, "__module__", None) == "__main__":
+        raise ValueError(f"sample must be in a module that workers can import; {sample.__qualname__} is in __main__")
     with contextlib.ExitStack() as stack:
         # Before anything is written
         workers = None if scheduler is None else stack.enter_context(cluster.connect(scheduler, patience))
         folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(of_run.locked(folder))
         # Another process may have been at work until now
-        states = check.trusted(folder, points, seeds, threads, force)
+        states = check.trusted(folder, points, seeds, threads, force, sample)
         if force:
             clear(folder, [point.name for point in points])
             states = dict.fromkeys(states, "empty")
         waiting = [point for point in points if states[point.name] != "finished"]
         if waiting or _names(folder) != [point.name for point in points]:
             _clear_overview(folder)
-        table = _Table(folder, points, seeds, threads, report)
+        table = _Table(folder, identity(points, seeds, threads, sample), points, report)
         table.write()
         for point in points:
             if states[point.name] == "finished":
                 table.attempt(point, lambda: read(folder / point.name), quiet=True)
         if workers is None:
-            options = {"threads": threads, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+            options = {
+                "sample": sample,
+                "threads": threads,
+                "progress": progress,
+                "checkpoint_seconds": checkpoint_seconds,
+            }
             for point in waiting:
                 table.attempt(point, lambda: run.trusted(folder / point.name, point.config, seeds, **options))
         else:
-            for point, outcome in _remote(workers, folder, waiting, seeds, threads):
+            for point, outcome in _remote(workers, folder, waiting, seeds, threads, sample):
                 table.attempt(point, lambda: _store(folder / point.name, outcome))
     return list(table.rows.values())
 
@@ -206,9 +219,9 @@ def _clear_overview(folder):
 class _Table:
     """The rows of ``sweep.json``, written whenever a point is done."""
 
-    def __init__(self, folder, points, seeds, threads, report):
+    def __init__(self, folder, identity, points, report):
         self.folder, self.report = folder, report
-        self.head = {"format": TABLE_FORMAT, "version": VERSION} | identity(points, seeds, threads)
+        self.head = {"format": TABLE_FORMAT, "version": VERSION} | identity
         self.rows = {
             point.name: {"folder": point.name, "settings": dict(point.settings), "status": "waiting", "error": None}
             for point in points
@@ -241,16 +254,16 @@ def describe(error):
 # ---------------------------------------------------------------------------------------------- cluster
 
 
-def _remote(workers, folder, points, seeds, threads):
+def _remote(workers, folder, points, seeds, threads, sample):
     """Send points to the cluster; yield (point, outcome) as they are done."""
     jobs = {}
     for point in points:
         path = folder / point.name
-        of_run.begin.trusted(path, point.config, seeds, threads, pretrain.versions())
+        of_run.begin.trusted(path, point.config, seeds, threads, pretrain.versions(), sample=sample)
         checkpoint = path / CHECKPOINT
         jobs[point.name] = (point.config, tuple(seeds), checkpoint.read_bytes() if checkpoint.exists() else None)
     by_name = {point.name: point for point in points}
-    for name, outcome in workers.results(jobs, threads):
+    for name, outcome in workers.results(jobs, threads, origin(sample)):
         yield by_name[name], outcome
 
 

@@ -18,7 +18,7 @@ COLUMNS = (
 
 def of_run(run):
     """The main numbers of a `saved.SavedRun`."""
-    numbers, config = run.numbers(), run.config
+    numbers, config, sample = run.numbers(), run.config, run.sample
     n_seeds = f"of {numbers['seeds']} seeds"
     short = {name: _short(value) for name, value in numbers.items()}
     lines = [
@@ -44,7 +44,7 @@ def of_run(run):
         [
             f"{seeds_text(run.summary['seeds'])}, {config['n_steps']} steps, objective {config['objective']}: gamma "
             f"{config['gamma']:g}, {config['n_layers']} layers, {config['n_states']} states, {config['dim']} features "
-            f"({config['features']})",
+            f"({f'tasks of {sample}' if sample else config['features']})",
             "",
             *_text.table(lines, "<><", gap=" "),
             *stopped,
