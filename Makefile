@@ -125,7 +125,7 @@ coverage: $(INSTALLED)
 	@$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --include "$$($(PY) tests/floors.py code)"
 
-# Which small changes of the core no test of theirs notices. About ten minutes; written to $(BUILD)/mutants.
+# Which small changes of the core no test of theirs notices. Some twenty minutes; written to $(BUILD)/mutants.
 mutants: $(INSTALLED)
 	$(PY) tests/mutants.py $(MODULE)
 

@@ -1,9 +1,9 @@
 """Which small changes of a module do its own tests not notice? `make mutants` for the core, MODULE=td for one module.
 
 Each mutant is the module with one change: another operator, comparison or number, a condition turned round, a call
-left out. Its test file runs against a copy of the package with the mutant in it, and stops at the first failure. A
-mutant that lives is a gap in the tests, or a change that changes nothing. The list goes to _build/mutants. Needs fork,
-so no Windows.
+left out. Its test file, and then the table of arguments of all modules, run against a copy of the package with the
+mutant in it, and stop at the first failure. A mutant that lives is a gap in the tests, or a change without effect. The
+list goes to _build/mutants. Needs fork, so no Windows.
 """
 
 import argparse
@@ -109,7 +109,8 @@ def begin(folder, module, source):
     os.environ |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True  # compiled files are known by date and size, which two mutants may share
     without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "nbval", "xdist")]  # nbval takes seconds to load
-    os._exit(pytest.main(["-x", "-q", *without, f"tests/{file_of_tests(module).name}"]))
+    files = [f"tests/{file_of_tests(name).name}" for name in (module, "errors")]
+    os._exit(pytest.main(["-x", "-q", *without, *files]))
 
 
 def outcomes(folders, module, sources, limit):
@@ -138,7 +139,7 @@ def survivors(module, folders):
     source = (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
     start = time.monotonic()
     if outcomes(folders[:1], module, [ast.unparse(ast.parse(source))], limit=300) != [True]:
-        sys.exit(f"{file_of_tests(module).name} fails without any change")
+        sys.exit(f"the tests of {module} or those of arguments fail without any change")
     limit = 30 + 10 * (time.monotonic() - start)
     found = sorted(mutants(source), key=lambda mutant: mutant[:2])
     lived = outcomes(folders, module, [mutant for _, _, mutant in found], limit)
