@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from ictd import inputs, pretrain, runs, tasks
+from ictd.runs.folder import CHECKPOINT
 from ictd.state_form import state_values
 
 FOLDERS = {
@@ -54,7 +55,7 @@ def read(folder):
     """The `Result` of a finished run."""
     saved = runs.read(folder)
     config = pretrain.Config(**saved.config)
-    return pretrain.pretrain(config, saved.summary["seeds"], checkpoint_path=Path(folder) / runs.CHECKPOINT)
+    return pretrain.pretrain(config, saved.summary["seeds"], checkpoint_path=Path(folder) / CHECKPOINT)
 
 
 def contents(result):
