@@ -114,8 +114,9 @@ class Config:
         "boyan", "tasks", "--family", "random processes", ", as in `tasks.draw`.", choices=tuple(families.FAMILIES)
     )
     features: str = _setting(
-        "gaussian", "tasks", "--features", "features of states", ", as in `tasks.draw`.", choices=tuple(families.FEATURES)
-    )
+        "gaussian", "tasks", "--features", "features of states", ", as in `tasks.draw`.",
+        choices=tuple(families.FEATURES),
+    )  # fmt: skip
     feature_scale: float = _setting(
         1.0, "tasks", "--feature-scale", "factor of all features", low=0, low_open=True, high=LARGEST, place=1
     )
