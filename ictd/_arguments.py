@@ -25,7 +25,7 @@ def declare(**kinds):
 
     def decorate(function):
         parameters = inspect.signature(function).parameters
-        names = tuple(parameters)
+        names = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
         defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 
         @functools.wraps(function)
