@@ -120,7 +120,7 @@ def test_methods_are_declared_like_functions():
 
 
 def test_checks_run_in_the_order_of_the_declaration():
-    """The first wrong argument of the declaration is named, whatever the order of the signature; the body never runs."""
+    """The first wrong argument of the declaration is named, whatever the signature's order; the body never runs."""
     met = []
 
     def noted(name, value, lengths):
