@@ -907,7 +907,7 @@ def test_a_broken_bar_stops_no_run(monkeypatch, where):
     expected = pretrain.pretrain(SMALL, [0])
     stream = types.SimpleNamespace(isatty=lambda: True)
     if where == "closed":
-        stream = open(os.devnull, "w")
+        stream = open(os.devnull, "w")  # noqa: SIM115
         stream.close()
     monkeypatch.setattr(sys, "stderr", None if where == "no stream" else stream)
     monkeypatch.setitem(sys.modules, "tqdm", None if where == "loading" else types.SimpleNamespace(tqdm=Bar))
