@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,13 @@ def test_the_streams_are_left_as_they_were(tmp_path, monkeypatch):
     with open(tmp_path / "out", "w", errors="strict") as out:
         monkeypatch.setattr(sys, "stdout", out)
         assert cli.main([]) == 0 and out.errors == "strict"
+
+
+def test_it_also_runs_in_another_thread(capsys):
+    """There, nothing can be done about Ctrl-C."""
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(cli.main, ["verify", "--instances", "1"]).result() == 0
+    assert "hold on 1 random instances each" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", ["figures runs", [Path("figures")], [None]])

@@ -11,11 +11,11 @@ from commands import ROOT, call
 from ictd import runs
 
 SMALL = (
-    "--states 4 --dim 2 --layers 2 --context 20 --steps 4 --batch 4 --records 2 --held-out 8 --neu-batches 3 "
+    "--states 4 --dim 2 --layers 2 --context 20 --steps 4 --batch 6 --records 2 --held-out 8 --neu-batches 3 "
     "--neu-batch 4 --seeds 2"
 ).split()
 MODULE = """
-import functools
+import functools, os, signal
 from ictd import tasks
 
 def rings(count, rng):
@@ -29,6 +29,26 @@ def fails(count, rng):
 
 def larger(count, rng):
     return tasks.draw(count, 5, 2, rng)
+
+def presses_at_once(count, rng):
+    if count == 8:  # the held-out tasks
+        os.kill(os.getpid(), signal.SIGINT)
+    return rings(count, rng)
+
+def presses_later(count, rng):
+    if count == 6:  # a batch
+        os.kill(os.getpid(), signal.SIGINT)
+    return rings(count, rng)
+
+def breaks_later(count, rng):
+    if count == 6:
+        raise ValueError("no data")
+    return rings(count, rng)
+
+def runs_out(count, rng):
+    if count == 6:
+        raise RuntimeError("no luck")
+    return rings(count, rng)
 
 number = 3
 short = lambda count, rng: rings(count, rng)
@@ -118,6 +138,34 @@ def test_going_on_with_other_tasks_is_refused(capsys, folder, no_figures):
         assert f" there, {here}" in err and "--force" in err
     status, out, err = call(capsys, *command, "0.7", "--tasks", "mytasks:rings")
     assert status == 0 and err.startswith("[3/3] gamma-0.7") and len(out.splitlines()) == 5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    "command, name, words",
+    [
+        ("pretrain", "presses_at_once", "there is no checkpoint yet: the same command goes on with a"),
+        ("pretrain", "presses_later", "the checkpoint is saved, and the same command goes on with a"),
+        ("sweep", "presses_later", "what is done is saved in a, and the same command goes on from there"),
+    ],
+)
+def test_ctrl_c_says_what_is_saved(capsys, folder, command, name, words):
+    pytest.importorskip("torch")
+    status, out, err = call(capsys, command, "--out", "a", *SMALL, "--seeds", 1, "--tasks", f"mytasks:{name}")
+    assert (status, out, err) == (130, "", f"\ninterrupted; {words}\n")
+
+
+@pytest.mark.parametrize(
+    "name, error", [("breaks_later", ValueError("no data")), ("runs_out", RuntimeError("no luck"))]
+)
+def test_a_function_that_fails_later_shows_where(capsys, folder, name, error):
+    """As a traceback to its reader's own code; in a sweep, a point has failed."""
+    pytest.importorskip("torch")
+    with pytest.raises(type(error), match=f"^{error}$"):
+        call(capsys, "pretrain", "--out", "a", *SMALL, "--tasks", f"mytasks:{name}")
+    status, out, err = call(capsys, "sweep", "--out", "b", *SMALL, "--tasks", f"mytasks:{name}")
+    assert status == 1 and err.splitlines()[1:] == [f"error: run: {type(error).__name__}: {error}"]
+    assert out.split()[-4:] == ["failed", "saved", "in", "b"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")

@@ -151,6 +151,17 @@ def test_pretrain_reports_a_bad_checkpoint(capsys, tmp_path, no_figures):
     assert (tmp_path / "a" / "checkpoint.npz").read_bytes() == b"damaged"
 
 
+def test_pretrain_reports_a_file_that_cannot_be_written(capsys, tmp_path, no_figures):
+    pytest.importorskip("torch")
+    (tmp_path / "a" / "history.npz").mkdir(parents=True)
+    runs.begin(tmp_path / "b", configured(*SMALL), [0, 1], 1, {})
+    (tmp_path / "b" / "config.json").rename(tmp_path / "a" / "config.json")
+    status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", *SMALL)
+    assert (status, out) == (2, "") and err.splitlines()[-1].startswith(
+        f"ictd pretrain: error: {tmp_path / 'a'}: cannot be read or written: "
+    )
+
+
 def test_pretrain_reports_too_little_memory(capsys, tmp_path):
     pytest.importorskip("torch")
     status, out, err = call(capsys, "pretrain", "--out", tmp_path / "a", "--states", 200_000)
@@ -356,6 +367,18 @@ def test_figures_draws_what_is_missing(capsys, tmp_path):
     status, out, err = call(capsys, "figures", tmp_path / "a", "--force")
     assert (status, out) == (0, f"5 figures drawn in {tmp_path / 'a'}\n")
     assert (tmp_path / "a" / names[1]).read_text() != "mine"
+
+
+def test_figures_of_a_sweep_name_the_runs_that_are_missing(capsys, tmp_path, no_figures, monkeypatch):
+    pytest.importorskip("torch")
+    call(capsys, "sweep", "--out", tmp_path / "a", *SMALL, "--gamma", "0.5", "0.9")
+    (tmp_path / "a" / "gamma-0.9" / "summary.json").unlink()
+    for path in (tmp_path / "a").rglob("figure-*"):
+        path.unlink()
+    monkeypatch.undo()
+    status, out, err = call(capsys, "figures", tmp_path / "a")
+    assert (status, out) == (0, f"6 figures drawn in {tmp_path / 'a'}\n")
+    assert err == f"note: {tmp_path / 'a' / 'gamma-0.9'} is not finished: the same command goes on\n"
 
 
 def test_pretrain_is_not_lost_to_a_figure(capsys, tmp_path, monkeypatch):

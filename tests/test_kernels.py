@@ -59,6 +59,11 @@ def test_any_callable_of_two_arguments_is_a_score():
         np.testing.assert_allclose(kernels.softmax_kernel(x, x, score), expected, rtol=1e-14)
 
 
+def test_a_callable_that_shows_no_signature_is_a_score_too():
+    """As some that are written in C: max of one number and another one."""
+    assert kernels.softmax_kernel([[1.0]], [[2.0]], max).tolist() == [[1]]
+
+
 def test_score_convention_puts_the_source_on_the_left():
     """Z^T A Z with sources as rows: entry (query, source) is x_source^T A x_query, not the transpose."""
     A = np.array([[0.0, 1.0], [0.0, 0.0]])

@@ -17,10 +17,9 @@ class Refusal(Exception):
 
 
 def say(text):
-    """Print a line to standard error, if there is one and if somebody reads it."""
-    if sys.stderr is not None:  # None would mean standard output
-        with contextlib.suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=hasattr(sys.stderr, "flush"))
+    """Print a line to standard error, if somebody reads it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=hasattr(sys.stderr, "flush"))
 
 
 def one_line(error):

@@ -42,10 +42,12 @@ examples:
     numbers in eight bins, rows with missing values left out
   zcat log.csv.gz | ictd evaluate - --no-save --sort value --top 10
     from standard input, the ten best states on the screen only
+  ictd evaluate walk.csv --run runs/a --seed 3 --no-save
+    the model that seed 3 has trained, beside the construction; the log has as many features as the run
 
-The table has 'visits' (how often the state was left), 'value' (after --layers layers), 'certainty
-equivalence' and its 'standard error' (- on the screen and empty in the file where the data do not
-determine it). Scores are the scale times the inner product of features: for one-hot features the scale
+The table has 'visits' (how often the state was left), 'value' (after --layers layers), with --run also
+'trained' (what the model reads out after its layers), 'certainty equivalence' and its 'standard error' (-
+on the screen and empty in the file where the data do not determine it). Scores are the scale times the inner product of features: for one-hot features the scale
 for equal states, else 0. Warnings and notes go to standard error. Exit status: 0 done, 2 wrong use or a
 faulty file.
 """
@@ -79,11 +81,13 @@ def add_arguments(parser):
     parser.add_argument(
         "--gamma",
         type=console.real(low=0, high=1, high_open=True),
-        default=0.9,
-        help="discount in [0, 1) (default 0.9)",
+        help="discount in [0, 1) (default 0.9, or that of the run)",
     )
     parser.add_argument(
-        "--layers", type=console.integer(0, 1_000_000), default=50, metavar="L", help="number of layers (default 50)"
+        "--layers",
+        type=console.integer(0, 1_000_000),
+        metavar="L",
+        help="number of layers (default 50, or that of the run)",
     )
     parser.add_argument(
         "--scale",
@@ -99,6 +103,14 @@ def add_arguments(parser):
     parser.add_argument(
         "--top", type=console.integer(1, 10**9), metavar="N", help="print N states only; the file holds all"
     )
+    parser.add_argument(
+        "--run",
+        dest="run_folder",
+        type=console.folder_path,
+        metavar="DIR",
+        help="run a model of this finished run of 'ictd pretrain' as well; needs torch, one walk and its features",
+    )
+    parser.add_argument("--seed", type=console.integer(0, 2**31 - 1), metavar="K", help="which model of the run")
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
         "--out", type=Path, metavar="FILE", help="where to save the table (default FILE-values.csv beside the input)"
@@ -119,6 +131,7 @@ def _separator(text):
 def run(options):
     """Evaluate, print and save; return the exit status."""
     out = _output(options)
+    model = _model(options)
     with console.loading():
         import numpy as np
 
@@ -140,6 +153,8 @@ def run(options):
         )
     except (ValueError, TypeError) as error:  # a fault of the file, or a bad option
         raise console.Refusal(_named_as_options(error)) from None
+    if model is not None and data.episodes is not None:
+        raise console.Refusal("argument --run: needs one walk; missing values break the log into several")
     file = "standard input" if options.file == "-" else one_line(options.file)
     try:
         result = evaluate.evaluate(
@@ -151,6 +166,7 @@ def run(options):
             scale=options.scale,
             episodes=data.episodes,
             done=None if data.done is None else np.array(data.done),
+            model=model,
         )
     except ValueError as error:
         raise console.Refusal(f"{file}: {error}") from None
@@ -168,6 +184,31 @@ def run(options):
     if out is not None:
         print(f"\nsaved to {one_line(str(out))}")
     return 0
+
+
+def _model(options):
+    """The model of --run and --seed, None without them; what does not go together is refused before any work."""
+    if options.run_folder is None:
+        if options.seed is not None:
+            raise console.Refusal("argument --seed: needs --run DIR")
+        return None
+    if options.seed is None:
+        raise console.Refusal("argument --run: needs --seed K, the seed whose model is to be run")
+    for option in ("episode", "done"):
+        if getattr(options, option) is not None:
+            raise console.Refusal(f"argument --{option}: not allowed with --run, whose prompt is one walk")
+    from ictd import runs
+    from ictd.cli.training import need_torch
+
+    need_torch()
+    try:
+        model = runs.read(options.run_folder).model(options.seed)
+    except ValueError as error:  # also a RunError
+        raise console.Refusal(f"argument --run: {error}") from None
+    for option, given, own in (("gamma", options.gamma, model.gamma), ("layers", options.layers, model.n_layers)):
+        if given is not None and given != own:
+            raise console.Refusal(f"argument --{option}: the run has {own:g}, and {given:g} was given; leave it out")
+    return model
 
 
 def _print(options, file, data, result):

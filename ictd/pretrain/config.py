@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ictd import _checks, tasks
+from ictd import _checks, families
 from ictd._construction import FORMS
 
 # Larger settings are typing errors; torch would answer with an overflow that names nothing.
@@ -111,11 +111,12 @@ class Config:
         place=-1,
     )
     family: str = _setting(
-        "boyan", "tasks", "--family", "random processes", ", as in `tasks.draw`.", choices=tuple(tasks.FAMILIES)
+        "boyan", "tasks", "--family", "random processes", ", as in `tasks.draw`.", choices=tuple(families.FAMILIES)
     )
     features: str = _setting(
-        "gaussian", "tasks", "--features", "features of states", ", as in `tasks.draw`.", choices=tuple(tasks.FEATURES)
-    )
+        "gaussian", "tasks", "--features", "features of states", ", as in `tasks.draw`.",
+        choices=tuple(families.FEATURES),
+    )  # fmt: skip
     feature_scale: float = _setting(
         1.0, "tasks", "--feature-scale", "factor of all features", low=0, low_open=True, high=LARGEST, place=1
     )
