@@ -14,30 +14,36 @@ import inspect
 from ictd import _checks
 
 
-def declare(**kinds):
+def declare(*, returns=None, **kinds):
     """A decorator that checks the arguments of a function.
 
     Parameters
     ----------
+    returns : callable ``(name of the function, result, lengths) -> result``, optional
+        The same for what it returns.
     kinds : callable ``(name, value, lengths) -> value``
         For each argument to check; ``lengths`` holds the lengths of the letters met so far, and may be added to.
     """
 
     def decorate(function):
-        parameters = inspect.signature(function).parameters
-        names = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+        signature = inspect.signature(function).parameters
+        parameters = {name: each for name, each in signature.items() if each.kind is not each.VAR_KEYWORD}
+        takes_others = len(parameters) < len(signature)
+        names = tuple(name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY)
         defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 
         @functools.wraps(function)
         def checked(*arguments, **named):
             values = defaults | dict(zip(names, arguments)) | named  # `Signature.bind` takes as long as small kernels
             twice = not named.keys().isdisjoint(names[: len(arguments)])
-            if twice or len(arguments) > len(names) or values.keys() != parameters.keys():
+            unknown = values.keys() - parameters.keys() and not takes_others
+            if twice or unknown or len(arguments) > len(names) or parameters.keys() - values.keys():
                 return function(*arguments, **named)  # raises Python's own error, with the function's name
             lengths = {}
             for name, kind in kinds.items():
                 values[name] = kind(name, values[name], lengths)
-            return function(**values)
+            result = function(**values)
+            return result if returns is None else returns(function.__name__, result, lengths)
 
         checked.trusted = function
         return checked

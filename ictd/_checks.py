@@ -6,7 +6,6 @@ the argument, what came and what was expected.
 
 import math
 import numbers
-from pathlib import Path
 
 import numpy as np
 
@@ -305,15 +304,6 @@ def function(name, value):
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function or None; got {describe(value)}")
     return value
-
-
-def file_path(name, value):
-    """Return ``value`` as a Path."""
-    if not isinstance(value, (str, Path)):
-        raise TypeError(f"{name} must be a str or a Path; got {describe(value)}")
-    if value == "":  # Path would read it as the current folder
-        raise ValueError(f"{name} must not be an empty text; the current folder is '.'")
-    return Path(value)
 
 
 class ReadOnly:

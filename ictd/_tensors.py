@@ -1,4 +1,8 @@
-"""Checks at the door of the layers: tensors of the right type and shape, before any work is done."""
+"""Arguments that are tensors: their kinds, for `_arguments.declare`, and the checks behind them.
+
+Of the tensors of one call ``lengths[...]`` keeps those met so far, by name: their leading dimensions broadcast
+together, and they have one type. ``lengths["d"]`` is the number of features.
+"""
 
 import torch
 from torch import nn
@@ -9,22 +13,106 @@ from ictd import _checks
 FLOATING = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def check_prompt(Z, name="Z", size=None):
-    """Return Z if it is a floating tensor of shape (..., d+3, n+1), d >= 1, n >= 1; d+3 = ``size`` if given."""
-    if not isinstance(Z, torch.Tensor) or Z.dtype not in FLOATING:
+# ------------------------------------------------------------------------------------- kinds of arguments
+
+
+def prompt(name, value, lengths):
+    """A prompt matrix: a floating tensor of shape (..., d+3, n+1), d >= 1, n >= 1."""
+    if not isinstance(value, torch.Tensor) or value.dtype not in FLOATING:
         raise TypeError(
             f"{name} must be a floating-point torch.Tensor of shape (..., d+3, n+1), for example "
-            f"torch.from_numpy(build_prompt(x, rewards)); got {_tensor_text(Z)}"
+            f"torch.from_numpy(build_prompt(x, rewards)); got {_tensor_text(value)}"
         )
-    check_dense(name, Z)
-    if Z.ndim < 2 or Z.shape[-2] < 4 or Z.shape[-1] < 2:
-        raise ValueError(f"{name} must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {tuple(Z.shape)}")
-    if size is not None and Z.shape[-2] != size:
+    check_dense(name, value)
+    shape = tuple(value.shape)
+    if len(shape) < 2 or shape[-2] < 4 or shape[-1] < 2:
+        raise ValueError(f"{name} must have shape (..., d+3, n+1) with d >= 1 and n >= 1; got shape {shape}")
+    d = lengths.setdefault("d", shape[-2] - 3)
+    if shape[-2] != d + 3:
+        raise ValueError(f"{name} must have shape (..., {d + 3}, n+1) to fit parameters for d = {d}; got shape {shape}")
+    lengths.setdefault(..., {})[name] = value
+    return check_finite(name, value)
+
+
+def matrix(name, value, lengths):
+    """A value or score matrix: a floating tensor of shape (..., d+3, d+3) that fits the tensors before it."""
+    if isinstance(value, torch.Tensor) and "d" not in lengths:
+        if value.ndim < 2 or value.shape[-1] < 4:
+            raise ValueError(f"{name} must have shape (..., d+3, d+3) with d >= 1; got shape {tuple(value.shape)}")
+        lengths["d"] = value.shape[-1] - 3
+    if not isinstance(value, torch.Tensor) or value.dtype not in FLOATING:
+        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_tensor_text(value)}")
+    check_dense(name, value)
+    size = lengths["d"] + 3
+    if tuple(value.shape[-2:]) != (size, size):
+        raise ValueError(f"{name} must have shape (..., {size}, {size}); got shape {tuple(value.shape)}")
+    others = lengths.setdefault(..., {})
+    for other in others.values():
+        if value.dtype != other.dtype:
+            raise TypeError(
+                f"{name} must have the type of the tensors it is used with, {other.dtype}; got {value.dtype}"
+            )
+    batch = torch.broadcast_shapes(*(other.shape[:-2] for other in others.values()))
+    try:
+        torch.broadcast_shapes(value.shape[:-2], batch)
+    except RuntimeError:
         raise ValueError(
-            f"{name} must have shape (..., {size}, n+1) to fit parameters for d = {size - 3}; "
-            f"got shape {tuple(Z.shape)}"
+            f"{name} must have leading dimensions that broadcast with {tuple(batch)}; got shape {tuple(value.shape)}"
+        ) from None
+    others[name] = value
+    return check_finite(name, value)
+
+
+def columns(name, value, lengths):
+    """A tensor of shape (..., rows, n+1), of any type."""
+    if not isinstance(value, torch.Tensor) or value.ndim < 1:
+        raise TypeError(f"{name} must be a torch.Tensor of shape (..., rows, n+1); got {_checks.describe(value)}")
+    check_dense(name, value)
+    if value.shape[-1] == 0:
+        raise ValueError(f"{name} must have at least one column; got shape {tuple(value.shape)}")
+    return value
+
+
+def like(*shape, of, finite=True):
+    """A tensor of any leading dimensions and then a shape, in the type and on the device of the argument ``of``."""
+
+    def check(name, value, lengths):
+        ends = [lengths[letter] for letter in shape]
+        lead = value.shape[: -len(ends)] if isinstance(value, torch.Tensor) else ()
+        lengths.setdefault(..., {})[name] = value
+        return check_fits(name, value, lengths[...][of], (*lead, *ends), finite)
+
+    return check
+
+
+def number_type(name, value, lengths):
+    """A type of torch that the layers can compute in."""
+    if not isinstance(value, torch.dtype) or value not in FLOATING:
+        raise TypeError(f"{name} must be a floating torch.dtype, such as torch.float64; got {_checks.describe(value)}")
+    return value
+
+
+def generator(name, value, lengths):
+    """A torch.Generator."""
+    if not isinstance(value, torch.Generator):
+        raise TypeError(
+            f"{name} must be a torch.Generator, for example torch.Generator().manual_seed(0); "
+            f"got {_checks.describe(value)}"
         )
-    return check_finite(name, Z)
+    return value
+
+
+def finite(what="scores or values overflow"):
+    """For ``declare(returns=...)``: a result that is finite in its type. The first tensor is to blame for another."""
+
+    def check(function, value, lengths):
+        name, given = next(iter(lengths[...].items()))
+        return check_result(name, given, value, what)
+
+    return check
+
+
+# ------------------------------------------------------------------------------------------------- checks
 
 
 def check_dense(name, tensor):
@@ -42,13 +130,16 @@ def check_finite(name, tensor):
     return tensor
 
 
-def nan_where_infinite(tensor):
-    """A tensor with NaN where it overflowed.
-
-    Softmax would give a score of -inf the weight 0, which is right for a score that was set so, not for one that
-    overflowed; NaN reaches the result, where `check_result` finds it.
-    """
-    return tensor + 0 * tensor  # and gradients of NaN
+def check_fits(name, tensor, like, shape, finite=True):
+    """Return a tensor if it has the type and device of another, and a shape."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor; got {_checks.describe(tensor)}")
+    check_dense(name, tensor)
+    if tensor.dtype != like.dtype or tensor.device != like.device:
+        raise TypeError(f"{name} must be of {like.dtype} on {like.device}; got {tensor.dtype} on {tensor.device}")
+    if tuple(tensor.shape) != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}; got shape {tuple(tensor.shape)}")
+    return check_finite(name, tensor) if finite else tensor
 
 
 def check_result(name, given, result, what="scores or values overflow"):
@@ -62,36 +153,52 @@ def check_result(name, given, result, what="scores or values overflow"):
     return result
 
 
-def check_square(name, matrix, size, *others):
-    """Return a matrix of shape (..., size, size) that fits ``others``, tensors that are known to fit each other.
+def check_inner_products(name, features, *shape):
+    """Return features if they end in a shape, such as "S", "d", and their inner products are finite in their type."""
+    if not isinstance(features, torch.Tensor) or features.dtype not in FLOATING or features.ndim < 1:
+        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_checks.describe(features)}")
+    check_dense(name, features)
+    if features.numel() == 0:
+        raise ValueError(f"{name} must not be empty; got shape {tuple(features.shape)}")
+    check_finite(name, features)
+    check_result(name, features, features.detach().square().sum(dim=-1), "inner products overflow")
+    if features.ndim < len(shape):
+        raise ValueError(f"{name} must have shape (..., {', '.join(shape)}); got shape {tuple(features.shape)}")
+    return features
 
-    It has their type, and all leading dimensions broadcast together.
-    """
-    if not isinstance(matrix, torch.Tensor) or matrix.dtype not in FLOATING:
-        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_tensor_text(matrix)}")
-    check_dense(name, matrix)
-    if matrix.ndim < 2 or tuple(matrix.shape[-2:]) != (size, size):
-        raise ValueError(f"{name} must have shape (..., {size}, {size}); got shape {tuple(matrix.shape)}")
-    for other in others:
-        if matrix.dtype != other.dtype:
-            raise TypeError(
-                f"{name} must have the type of the tensors it is used with, {other.dtype}; got {matrix.dtype}"
-            )
-    batch = torch.broadcast_shapes(*(other.shape[:-2] for other in others))
+
+def check_log_counts(log_counts):
+    """Return log_counts (..., S) if a state of each context was a source."""
+    if not (log_counts < torch.inf).all() or (log_counts == -torch.inf).all(dim=-1).any():
+        raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
+    return log_counts
+
+
+def broadcast(name, *shapes):
+    """The shape to which leading dimensions broadcast together; ``name`` says whose they are."""
     try:
-        torch.broadcast_shapes(matrix.shape[:-2], batch)
+        return torch.broadcast_shapes(*shapes)
     except RuntimeError:
-        raise ValueError(
-            f"{name} must have leading dimensions that broadcast with {tuple(batch)}; got shape {tuple(matrix.shape)}"
-        ) from None
-    return check_finite(name, matrix)
+        text = ", ".join(str(tuple(shape)) for shape in shapes)
+        raise ValueError(f"{name} must have leading dimensions that broadcast; got {text}") from None
 
 
-def check_dtype(dtype):
-    """Return dtype if the layers can compute in it."""
-    if not isinstance(dtype, torch.dtype) or dtype not in FLOATING:
-        raise TypeError(f"dtype must be a floating torch.dtype, such as torch.float64; got {_checks.describe(dtype)}")
-    return dtype
+def _tensor_text(value):
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of type {value.dtype}"
+    return _checks.describe(value)
+
+
+# ------------------------------------------------------------------------------------------------ tensors
+
+
+def nan_where_infinite(tensor):
+    """A tensor with NaN where it overflowed.
+
+    Softmax would give a score of -inf the weight 0, which is right for a score that was set so, not for one that
+    overflowed; NaN reaches the result, where `finite` finds it.
+    """
+    return tensor + 0 * tensor  # and gradients of NaN
 
 
 def step_size_tensor(step_size, dtype):
@@ -104,31 +211,16 @@ def step_size_tensor(step_size, dtype):
     return result
 
 
-def _tensor_text(value):
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of type {value.dtype}"
-    return _checks.describe(value)
+def of_layers(sets, n_layers, dim=0):
+    """The parts of a tensor along a dimension of length 1 or L, one for each layer: looped layers share theirs."""
+    parts = sets.unbind(dim)
+    return parts * n_layers if len(parts) == 1 else parts
 
 
-def check_value_matrix(V):
-    """The size d+3 of a value matrix."""
-    if isinstance(V, torch.Tensor) and (V.ndim < 2 or V.shape[-1] < 4):
-        raise ValueError(f"V must have shape (..., d+3, d+3) with d >= 1; got shape {tuple(V.shape)}")
-    size = V.shape[-1] if isinstance(V, torch.Tensor) else 4
-    check_square("V", V, size)
-    return size
-
-
-def check_parameters(V, A):
-    """The common size d+3 of a value and a score matrix."""
-    size = check_value_matrix(V)
-    check_square("A", A, size, V)
-    return size
-
-
-def store(module, name, tensor):
-    """Keep a tensor in a module: trainable if it is a Parameter, as a buffer otherwise."""
-    if isinstance(tensor, nn.Parameter):
-        module.register_parameter(name, tensor)
-    else:
-        module.register_buffer(name, tensor)
+def store(module, **tensors):
+    """Keep tensors in a module: trainable what is a Parameter, as buffers all others."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, nn.Parameter):
+            module.register_parameter(name, tensor)
+        else:
+            module.register_buffer(name, tensor)

@@ -7,23 +7,16 @@ of what they get. They refuse input that makes scores or results overflow in tha
 import torch
 import torch.nn.functional as F
 
-from ictd import _checks
+from ictd._arguments import declare, positive, side
 from ictd._construction import WEIGHTS
 from ictd._settings import torch_defaults
-from ictd._tensors import (
-    check_dense,
-    check_dtype,
-    check_prompt,
-    check_result,
-    check_square,
-    nan_where_infinite,
-    step_size_tensor,
-)
+from ictd._tensors import columns, finite, matrix, nan_where_infinite, number_type, prompt, step_size_tensor
 from ictd.prompt import rows
 
 
+@declare(Z=prompt, A=matrix, returns=finite("scores overflow"))
 def attention_weights(Z, A):
-    """Softmax weights of each source column for each column.
+    """Softmax weights of each source column for each column: softmax(Z^T A Z + Mask).
 
     Parameters
     ----------
@@ -36,18 +29,17 @@ def attention_weights(Z, A):
     Tensor, shape (..., n, n+1)
         Columns sum to 1. The mask of the paper gives the last column (the query) the score -inf as a
         source; here its row is left out, which is the same.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `softmax_attention`.
     """
-    check_prompt(Z)
-    check_square("A", A, Z.shape[-2], Z)
-    return check_result("Z", Z, weights(Z, A), "scores overflow")
+    scores = Z[..., :-1].transpose(-1, -2) @ (A @ Z)
+    return torch.softmax(nan_where_infinite(scores), dim=-2)
 
 
-def weights(Z, A):
-    """As `attention_weights`, without checks; columns with a score that overflows are NaN."""
-    sources = Z[..., :-1]
-    return torch.softmax(nan_where_infinite(sources.transpose(-1, -2) @ (A @ Z)), dim=-2)
-
-
+@declare(Z=prompt, V=matrix, A=matrix, returns=finite())
 def softmax_attention(Z, V, A):
     """One attention head: V Z softmax(Z^T A Z + Mask).
 
@@ -66,17 +58,10 @@ def softmax_attention(Z, V, A):
     ValueError, TypeError
         Shapes or types that do not fit, NaN, numbers so large that scores or results overflow in their type.
     """
-    check_prompt(Z)
-    check_square("V", V, Z.shape[-2], Z)
-    check_square("A", A, Z.shape[-2], Z, V)
-    return check_result("Z", Z, attend(Z, V, A))
+    return V @ Z[..., :-1] @ attention_weights.trusted(Z, A)
 
 
-def attend(Z, V, A):
-    """As `softmax_attention`, without checks."""
-    return (V @ Z[..., :-1]) @ weights(Z, A)
-
-
+@declare(Y=columns)
 def shift_left(Y):
     """The product Y Pi: column j becomes column j+1 of Y, the last column becomes 0.
 
@@ -84,15 +69,11 @@ def shift_left(Y):
     ----------
     Y : Tensor, shape (..., rows, n+1)
     """
-    if not isinstance(Y, torch.Tensor) or Y.ndim < 1:
-        raise TypeError(f"Y must be a torch.Tensor of shape (..., rows, n+1); got {_checks.describe(Y)}")
-    check_dense("Y", Y)
-    if Y.shape[-1] == 0:
-        raise ValueError(f"Y must have at least one column; got shape {tuple(Y.shape)}")
     return F.pad(Y[..., 1:], (0, 1))
 
 
 @torch_defaults()
+@declare(d=side(), step_size=positive, dtype=number_type)
 def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     """The paper's parameters: a head that adds alpha times the weighted TD errors to the value memory.
 
@@ -111,22 +92,19 @@ def constructed_parameters(d, step_size=1.0, dtype=torch.float64):
     -------
     V, A : Tensor, shape (d+3, d+3)
     """
-    row = rows(d)
-    step_size = _checks.real("step_size", step_size, low=0, low_open=True)
-    step_size = step_size_tensor(step_size, check_dtype(dtype))
-    weights = step_size * torch.tensor(WEIGHTS, dtype=dtype)
-    return row_matrix(weights, row.value, d), block_matrix(torch.eye(d, dtype=dtype))
+    weights = step_size_tensor(step_size, dtype) * torch.tensor(WEIGHTS, dtype=dtype)
+    return row_matrix(weights, rows(d).value, d), block_matrix(torch.eye(d, dtype=dtype))
 
 
 def row_matrix(weights, row, d):
-    """A value matrix of zeros but for the three weights (..., 3) of reward, target and value in one row; unchecked."""
+    """A value matrix of zeros but for the three weights (..., 3) of reward, target and value in one row."""
     V = weights.new_zeros(*weights.shape[:-1], d + 3, d + 3)
     V[..., row, rows(d).reward :] = weights
     return V
 
 
 def block_matrix(block):
-    """A score matrix of zeros but for its feature block (..., d, d); unchecked."""
+    """A score matrix of zeros but for its feature block (..., d, d)."""
     d = block.shape[-1]
     A = block.new_zeros(*block.shape[:-2], d + 3, d + 3)
     features = rows(d).features

@@ -3,12 +3,13 @@
 import torch
 from torch import nn
 
-from ictd import _checks
-from ictd._tensors import check_parameters, check_prompt, check_result, check_square, check_value_matrix, store
-from ictd.attention import attend, shift_left
+from ictd._arguments import declare, discount, optional
+from ictd._tensors import finite, matrix, prompt, store
+from ictd.attention import shift_left, softmax_attention
 from ictd.prompt import rows
 
 
+@declare(gamma=discount, V=matrix)
 def target_value_matrix(V, gamma):
     """The value matrix of the target head: gamma e_{d+2} e_{d+3}^T V.
 
@@ -23,25 +24,23 @@ def target_value_matrix(V, gamma):
     Tensor, shape (..., d+3, d+3)
         All rows 0 but the target row, which is gamma times the value row of V.
     """
-    gamma = _checks.discount(gamma)
-    check_value_matrix(V)
-    return target_matrix(V, gamma)
-
-
-def target_matrix(V, gamma):
-    """As `target_value_matrix`, without checks."""
     row = rows(V.shape[-1] - 3)
     result = torch.zeros_like(V)
     result[..., row.target, :] = gamma * V[..., row.value, :]
     return result
 
 
+@declare(
+    Z=prompt, V=matrix, A=matrix, gamma=discount, V_target=optional(matrix), A_target=optional(matrix), returns=finite()
+)
 def dual_head_step(Z, V, A, gamma, V_target=None, A_target=None):
-    """One layer without checks; see `DualHeadLayer`."""
+    """One layer, see `DualHeadLayer`: ``Z + Attn(Z; V, A) + Attn(Z; V_target, A_target) Pi``."""
     if V_target is None:
-        V_target = target_matrix(V, gamma)
-    target = attend(Z, V_target, A if A_target is None else A_target)
-    return Z + attend(Z, V, A) + shift_left(target)
+        V_target = target_value_matrix.trusted(V, gamma)
+    if A_target is None:
+        A_target = A
+    target = softmax_attention.trusted(Z, V_target, A_target)
+    return Z + softmax_attention.trusted(Z, V, A) + shift_left.trusted(target)
 
 
 class DualHeadLayer(nn.Module):
@@ -72,24 +71,13 @@ class DualHeadLayer(nn.Module):
     Batches go through the leading dimensions; ``torch.vmap`` cannot trace the checks of the input.
     """
 
+    @declare(gamma=discount, V=matrix, A=matrix, V_target=optional(matrix), A_target=optional(matrix))
     def __init__(self, V, A, gamma, V_target=None, A_target=None):
         super().__init__()
-        self.gamma = _checks.discount(gamma)
-        size = check_parameters(V, A)
-        matrices = {"V": V, "A": A, "V_target": V_target, "A_target": A_target}
-        _check_all(matrices, size, V, A)
-        for name, matrix in matrices.items():
-            store(self, name, matrix)
+        self.gamma = gamma
+        store(self, V=V, A=A, V_target=V_target, A_target=A_target)
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
-        check_prompt(Z, size=self.V.shape[-1])
-        _check_all({name: getattr(self, name) for name in ("V", "A", "V_target", "A_target")}, Z.shape[-2], Z)
-        return check_result("Z", Z, dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target))
-
-
-def _check_all(matrices, size, *fitting):
-    """Check every given matrix against tensors that are known to fit each other, and against all before it."""
-    for name, matrix in matrices.items():
-        if matrix is not None:
-            fitting += (check_square(name, matrix, size, *fitting),)
+        prompt("Z", Z, {"d": self.V.shape[-1] - 3})  # the layer says what d is, not the prompt
+        return dual_head_step(Z, self.V, self.A, self.gamma, self.V_target, self.A_target)

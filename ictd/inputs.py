@@ -6,8 +6,10 @@ import numpy as np
 import torch
 
 from ictd import _checks, prompt, tasks
+from ictd._arguments import declare, instance, integer
+from ictd._read_out import check_columns
 from ictd._settings import torch_defaults
-from ictd._tensors import FLOATING, check_dense, check_dtype, check_finite, check_result
+from ictd._tensors import check_dense, check_fits, check_inner_products, check_log_counts, number_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,22 +42,12 @@ class Inputs:
     rewards: torch.Tensor | None
 
     def __post_init__(self):
-        check_inner_products("features", self.features)
-        if self.features.ndim < 3:
-            raise ValueError(f"features must have shape (..., T, S, d); got shape {tuple(self.features.shape)}")
-        *lead, S, _ = self.features.shape
+        *lead, S, _ = check_inner_products("features", self.features, "T", "S", "d").shape
         check_fits("log_counts", self.log_counts, self.features, (*lead, S), finite=False)
         check_fits("transition", self.transition, self.features, (*lead, S, S))
         check_fits("mean_reward", self.mean_reward, self.features, (*lead, S))
         check_log_counts(self.log_counts)
-        sums = self.transition.sum(dim=-1)
-        rounding = 1e-6 + S * torch.finfo(sums.dtype).eps
-        never = self.log_counts == -torch.inf
-        if (self.transition < 0).any() or (sums > 1 + rounding).any() or (sums[never] != 0).any():
-            raise ValueError(
-                "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; "
-                "got others"
-            )
+        _check_frequencies(self.transition, self.log_counts == -torch.inf)
         if (self.states is None) != (self.rewards is None):
             raise ValueError("states and rewards must be given together; one of them is None")
         if self.states is not None:
@@ -70,7 +62,7 @@ class Inputs:
 
     def prompts(self):
         """Prompt matrices Z_0, shape (..., T, d+3, n+1)."""
-        check_finite_contexts(self)
+        check_columns("inputs", self)
         row = prompt.rows(self.features.shape[-1])
         states = self.states[..., None].expand(*self.states.shape, self.features.shape[-1])
         x = torch.gather(self.features, -2, states).transpose(-1, -2)
@@ -79,21 +71,14 @@ class Inputs:
         return torch.cat([x, zeros], dim=-2)
 
 
-def check_fits(name, tensor, like, shape, finite=True):
-    """Return a tensor if it has the type and device of another, and a shape."""
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor; got {_checks.describe(tensor)}")
-    check_dense(name, tensor)
-    if tensor.dtype != like.dtype or tensor.device != like.device:
-        raise TypeError(f"{name} must be of {like.dtype} on {like.device}; got {tensor.dtype} on {tensor.device}")
-    if tuple(tensor.shape) != tuple(shape):
-        raise ValueError(f"{name} must have shape {tuple(shape)}; got shape {tuple(tensor.shape)}")
-    return check_finite(name, tensor) if finite else tensor
-
-
-def check_log_counts(log_counts):
-    if not (log_counts < torch.inf).all() or (log_counts == -torch.inf).all(dim=-1).any():
-        raise ValueError("log_counts must be finite or -inf, and finite for a state of each context; got others")
+def _check_frequencies(transition, never):
+    """Refuse what are no relative frequencies; ``never`` says which states were never a source."""
+    sums = transition.sum(dim=-1)
+    rounding = 1e-6 + sums.shape[-1] * torch.finfo(sums.dtype).eps
+    if (transition < 0).any() or (sums > 1 + rounding).any() or (sums[never] != 0).any():
+        raise ValueError(
+            "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; got others"
+        )
 
 
 def _check_states(states, lead, n_states):
@@ -106,24 +91,27 @@ def _check_states(states, lead, n_states):
         raise ValueError(f"states must be from 0 to {n_states - 1}; got {int(states.min())} to {int(states.max())}")
 
 
-def check_inner_products(name, features):
-    """Refuse features (..., d) whose inner products overflow in their type."""
-    if not isinstance(features, torch.Tensor) or features.dtype not in FLOATING or features.ndim < 1:
-        raise TypeError(f"{name} must be a floating-point torch.Tensor; got {_checks.describe(features)}")
-    check_dense(name, features)
-    if features.numel() == 0:
-        raise ValueError(f"{name} must not be empty; got shape {tuple(features.shape)}")
-    check_finite(name, features)
-    check_result(name, features, features.detach().square().sum(dim=-1), "inner products overflow")
+def _one_for_each_task(name, value, lengths):
+    """Contexts, one for each of the tasks declared before."""
+    _checks.instance(name, value, tasks.Contexts)
+    shape, n_states = lengths["shape"], lengths["S"]
+    if value.states.shape[:-1] != shape or value.n_states != n_states:
+        raise ValueError(
+            f"{name} must have one context for each task, {shape} with {n_states} states; "
+            f"got {value.states.shape[:-1]} with {value.n_states} states"
+        )
+    return value
 
 
-def check_finite_contexts(inputs):
-    """Refuse what `inputs.limit_inputs` gives where columns of contexts are needed."""
-    if inputs.states is None:
-        raise ValueError("inputs must hold contexts of finite length; got those of inputs.limit_inputs")
+_OF_TASKS = {
+    "dtype": number_type,
+    "batch": instance(tasks.Tasks, shape="shape", S="n_states"),
+    "contexts": _one_for_each_task,
+}
 
 
 @torch_defaults()
+@declare(**_OF_TASKS)
 def from_contexts(batch, contexts, dtype=torch.float64):
     """Contexts and the features of their tasks as tensors.
 
@@ -143,28 +131,10 @@ def from_contexts(batch, contexts, dtype=torch.float64):
     ValueError, TypeError
         Contexts that do not fit the tasks, numbers that are too large for the type.
     """
-    check_dtype(dtype)
-    _checks.instance("batch", batch, tasks.Tasks)
-    _checks.instance("contexts", contexts, tasks.Contexts)
-    if contexts.states.shape[:-1] != batch.shape or contexts.n_states != batch.n_states:
-        raise ValueError(
-            f"contexts must have one context for each task, {batch.shape} with {batch.n_states} states; "
-            f"got {contexts.states.shape[:-1]} with {contexts.n_states} states"
-        )
     counts, transition, reward = contexts.empirical()
-    log_counts = np.log(counts)
-
-    def tensor(values):
-        return torch.tensor(values, dtype=dtype)
-
-    return Inputs(
-        tensor(batch.features),
-        tensor(log_counts),
-        tensor(transition),
-        tensor(reward),
-        torch.tensor(contexts.states),
-        tensor(contexts.rewards),
-    )
+    arrays = batch.features, np.log(counts), transition, reward
+    states, rewards = torch.tensor(contexts.states), torch.tensor(contexts.rewards, dtype=dtype)
+    return Inputs(*(torch.tensor(array, dtype=dtype) for array in arrays), states, rewards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +165,11 @@ class Windows:
         check_fits("there.features", self.there.features, self.here.features, self.here.features.shape)
         check_fits("reward", self.reward, self.here.features, self.here.states.shape[:-1])
 
+    @property
+    def features(self):
+        """Features of the states of both prompts, shape (..., T, S, d)."""
+        return self.here.features
+
     def __getitem__(self, index):
         """Some of the windows; the index selects along leading dimensions."""
         return Windows(
@@ -202,6 +177,8 @@ class Windows:
         )
 
 
+@torch_defaults()
+@declare(**_OF_TASKS)
 def windows(batch, contexts, dtype=torch.float64):
     """Cut contexts of n + 1 transitions into the two prompts of a TD error at the query.
 
@@ -216,16 +193,15 @@ def windows(batch, contexts, dtype=torch.float64):
     -------
     Windows
     """
-    _checks.instance("contexts", contexts, tasks.Contexts)
-    check_dtype(dtype)
     n = contexts.n_transitions - 1
     if n < 1:
         raise ValueError(f"contexts must have at least 2 transitions; got {contexts.n_transitions}")
-    here = from_contexts(batch, contexts.window(0, n), dtype)
-    there = from_contexts(batch, contexts.window(1, n), dtype)
+    here, there = (from_contexts.trusted(batch, contexts.window(start, n), dtype) for start in (0, 1))
     return Windows(here, there, there.rewards[..., -1])
 
 
+@torch_defaults()
+@declare(n_batches=integer(low=1), batch_size=integer(low=1), n_transitions=integer(low=1), dtype=number_type)
 def draw_windows(
     n_batches, batch_size, n_transitions, n_states, dim, rng, dtype=torch.float64, reward_noise=0.0, **options
 ):
@@ -250,16 +226,14 @@ def draw_windows(
     Windows
         Leading dimensions (B, T).
     """
-    n_batches = _checks.integer("n_batches", n_batches, low=1)
-    batch_size = _checks.integer("batch_size", batch_size, low=1)
-    n_transitions = _checks.integer("n_transitions", n_transitions, low=1)
     batch = tasks.draw(n_batches * batch_size, n_states, dim, rng, **options)
     contexts = batch.sample(n_transitions + 1, rng, reward_noise)
     shape = (n_batches, batch_size)
-    return windows(batch.reshape(shape), contexts.reshape(shape), dtype)
+    return windows.trusted(batch.reshape(shape), contexts.reshape(shape), dtype)
 
 
 @torch_defaults()
+@declare(dtype=number_type, batch=instance(tasks.Tasks))
 def limit_inputs(batch, dtype=torch.float64):
     """What contexts hold as n goes to infinity: the stationary distribution in place of counts, and P and r.
 
@@ -279,8 +253,6 @@ def limit_inputs(batch, dtype=torch.float64):
     ValueError
         If a process is not irreducible.
     """
-    check_dtype(dtype)
-    _checks.instance("batch", batch, tasks.Tasks)
     if not batch.shape:
         raise ValueError("batch must have at least one leading dimension; got a single task, see tasks.single")
     arrays = batch.features, np.log(batch.stationary()), batch.transition, batch.reward

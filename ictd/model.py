@@ -9,46 +9,44 @@ import torch
 from torch import nn
 
 from ictd import _checks
+from ictd._arguments import declare, discount, flag, integer, option, real, side
 from ictd._construction import FORMS, WEIGHTS
 from ictd._settings import numpy_defaults, torch_defaults
-from ictd._tensors import check_dense, check_dtype, check_finite, check_parameters, check_prompt, step_size_tensor
+from ictd._tensors import check_dense, check_finite, generator, matrix, number_type, of_layers, prompt, step_size_tensor
 from ictd.attention import block_matrix, constructed_parameters, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.prompt import check_memory, rows
 from ictd.temporal_shift import tsm_step
 
+# What all models are made from.
+_SETTINGS = {
+    "d": side(),
+    "n_layers": integer(low=1),
+    "gamma": discount,
+    "dtype": number_type,
+    "shared": flag,
+    "generator": generator,
+    "init_scale": real(low=0),
+}
+
 
 class _Stack(nn.Module):
-    """What the models share: L layers from Z_0 to Z_L, and the read-out of the value memory."""
+    """What the models share: L layers from Z_0 to Z_L, made of ``matrices()``, and the read-out of the values."""
 
-    def _configure(self, d, n_layers, gamma, shared, form, dtype):
-        self.d = _checks.side("d", d)
-        self.n_layers = _checks.integer("n_layers", n_layers, low=1)
-        self.gamma = _checks.discount(gamma)
-        self.form = _checks.option("form", form, FORMS)
-        check_dtype(dtype)
-        self.shared = _checks.flag("shared", shared)
+    def __init__(self, d, n_layers, gamma, shared, form):
+        super().__init__()
+        self.d, self.n_layers, self.gamma, self.shared, self.form = d, n_layers, gamma, shared, form
 
-    def _draw(self, generator, dtype, init_scale, **shapes):
+    def _initialise(self, generator, dtype, init_scale, **shapes):
         """Independent normal parameters with one set for all layers or one set for each."""
-        if not isinstance(generator, torch.Generator):
-            raise TypeError(
-                f"generator must be a torch.Generator, for example torch.Generator().manual_seed(0); "
-                f"got {_checks.describe(generator)}"
-            )
-        scale = _checks.real("init_scale", init_scale, low=0)
         sets = 1 if self.shared else self.n_layers
         for name, shape in shapes.items():
             noise = torch.randn(sets, *shape, generator=generator, dtype=dtype, device=generator.device)
-            setattr(self, name, nn.Parameter(check_finite(f"init_scale times a draw, {name},", scale * noise)))
-
-    def matrices(self):
-        """The full value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
-        raise NotImplementedError
+            setattr(self, name, nn.Parameter(check_finite(f"init_scale times a draw, {name},", init_scale * noise)))
 
     def target_matrices(self):
-        """Those of an independent target head; None if the second head follows from the first."""
-        return None
+        """The matrices of an independent target head; empty where the second head follows from the first."""
+        return ()
 
     def layers(self, Z0):
         """Yield Z_0, Z_1, ..., Z_L.
@@ -66,19 +64,15 @@ class _Stack(nn.Module):
         Z = self._prompt(Z0)
         for name, parameter in self.named_parameters():
             check_finite(name, parameter)
-        V, A = self.matrices()
-        targets = self.target_matrices()
+        step = tsm_step.trusted if self.form == "tsm" else dual_head_step.trusted
+        matrices = (*self.matrices(), *self.target_matrices())
         yield Z
-        for layer in range(self.n_layers):
-            index = 0 if self.shared else layer
-            if self.form == "tsm":
-                Z = tsm_step(Z, V[index], A[index], self.gamma)
-            else:
-                target = () if targets is None else (targets[0][index], targets[1][index])
-                Z = dual_head_step(Z, V[index], A[index], self.gamma, *target)
+        matrices = zip(*(of_layers(sets, self.n_layers) for sets in matrices))
+        for layer, (V, A, *target) in enumerate(matrices, 1):
+            Z = step(Z, V, A, self.gamma, *target)
             if not torch.isfinite(Z).all():
                 raise ValueError(
-                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer + 1} holds NaN or "
+                    f"Z0 must give finite numbers in every layer in {Z.dtype}; layer {layer} holds NaN or "
                     f"infinity: features are too large for scores in this type, or the iteration diverges"
                 )
             yield Z
@@ -89,6 +83,7 @@ class _Stack(nn.Module):
             pass
         return Z
 
+    @declare(check=flag)
     def values(self, Z0, check=False):
         """Read-outs of all layers: entry [..., l, j] is v_l(S_j), the value memory of column j in Z_l.
 
@@ -103,7 +98,7 @@ class _Stack(nn.Module):
         Tensor, shape (..., L+1, n+1)
         """
         Z0 = self._prompt(Z0)
-        if _checks.flag("check", check):
+        if check:
             check_memory(Z0, self.gamma)
         value = rows(self.d).value
         return torch.stack([Z[..., value, :] for Z in self.layers(Z0)], dim=-2)
@@ -117,7 +112,7 @@ class _Stack(nn.Module):
             raise TypeError(f"Z0 must hold real numbers; got a tensor of type {Z0.dtype}")
         else:
             check_dense("Z0", Z0)
-        return check_prompt(Z0.to(next(self.parameters())), "Z0", self.d + 3)
+        return prompt("Z0", Z0.to(next(self.parameters())), {"d": self.d})
 
 
 class SoftmaxICTD(_Stack):
@@ -163,16 +158,17 @@ class SoftmaxICTD(_Stack):
     """
 
     @torch_defaults()
+    @declare(form=option(*FORMS), **_SETTINGS)
     def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
-        super().__init__()
-        self._configure(d, n_layers, gamma, shared, form, dtype)
-        shapes = {"value_weights": (3,), "score_matrix": (self.d, self.d)}
+        super().__init__(d, n_layers, gamma, shared, form)
+        shapes = {"value_weights": (3,), "score_matrix": (d, d)}
         if form == "independent_heads":
-            shapes |= {"target_weights": (3,), "target_score_matrix": (self.d, self.d)}
-        self._draw(generator, dtype, init_scale, **shapes)
+            shapes |= {"target_weights": (3,), "target_score_matrix": (d, d)}
+        self._initialise(generator, dtype, init_scale, **shapes)
 
     @classmethod
     @torch_defaults()
+    @declare(n_layers=integer(low=1), dtype=number_type)
     def constructed(cls, d, n_layers, gamma, step_size=1.0, *, form="tsm", dtype=torch.float64):
         """The model with the paper's parameters: weights alpha (1, 1, -1) and the identity as score block.
 
@@ -187,27 +183,26 @@ class SoftmaxICTD(_Stack):
         -------
         SoftmaxICTD
         """
-        n_layers = _checks.integer("n_layers", n_layers, low=1)
         sizes = _checks.step_sizes(step_size, n_layers)
         shared = np.ndim(step_size) == 0
-        model = cls.__new__(cls)
-        nn.Module.__init__(model)
-        model._configure(d, n_layers, gamma, shared, form, dtype)
         sizes = step_size_tensor(sizes[:1] if shared else sizes, dtype)
+        model = cls(d, n_layers, gamma, shared=shared, form=form, dtype=dtype, generator=torch.Generator())
         model.value_weights = nn.Parameter(sizes[:, None] * torch.tensor(WEIGHTS, dtype=dtype))
-        model.score_matrix = nn.Parameter(torch.eye(model.d, dtype=dtype).repeat(len(sizes), 1, 1))
+        model.score_matrix = nn.Parameter(torch.eye(d, dtype=dtype).repeat(len(sizes), 1, 1))
         if form == "independent_heads":
-            model.target_weights = nn.Parameter(model.gamma * model.value_weights.detach())
+            model.target_weights = nn.Parameter(gamma * model.value_weights.detach())
             model.target_score_matrix = nn.Parameter(model.score_matrix.detach().clone())
         return model
 
     def matrices(self):
+        """The full value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
         row = rows(self.d)
         return row_matrix(self.value_weights, row.value, self.d), block_matrix(self.score_matrix)
 
     def target_matrices(self):
+        """Those of an independent target head; empty where the second head follows from the first."""
         if self.form != "independent_heads":
-            return None
+            return ()
         row = rows(self.d)
         return row_matrix(self.target_weights, row.target, self.d), block_matrix(self.target_score_matrix)
 
@@ -229,15 +224,14 @@ class FullICTD(_Stack):
     """
 
     @torch_defaults()
+    @declare(form=option(*FORMS[:2]), **_SETTINGS)
     def __init__(self, d, n_layers, gamma, *, shared=True, form="tsm", generator, dtype=torch.float64, init_scale=0.02):
-        super().__init__()
-        _checks.option("form", form, FORMS[:2])
-        self._configure(d, n_layers, gamma, shared, form, dtype)
-        side = self.d + 3
-        self._draw(generator, dtype, init_scale, V=(side, side), A=(side, side))
+        super().__init__(d, n_layers, gamma, shared, form)
+        self._initialise(generator, dtype, init_scale, V=(d + 3, d + 3), A=(d + 3, d + 3))
 
     @classmethod
     @torch_defaults()
+    @declare(form=option(*FORMS[:2]), n_layers=integer(low=1), V=matrix, A=matrix)
     def from_matrices(cls, V, A, n_layers, gamma, *, form="tsm"):
         """A model with given matrices.
 
@@ -252,16 +246,12 @@ class FullICTD(_Stack):
         -------
         FullICTD
         """
-        _checks.option("form", form, FORMS[:2])
-        n_layers = _checks.integer("n_layers", n_layers, low=1)
-        size = check_parameters(V, A)
         if V.ndim != 3 or V.shape != A.shape or len(V) not in (1, n_layers):
             raise ValueError(
                 f"V and A must have shape (1 or {n_layers}, d+3, d+3); got shapes {tuple(V.shape)} and {tuple(A.shape)}"
             )
-        model = cls.__new__(cls)
-        nn.Module.__init__(model)
-        model._configure(size - 3, n_layers, gamma, len(V) == 1, form, V.dtype)
+        d, shared = V.shape[-1] - 3, len(V) == 1
+        model = cls(d, n_layers, gamma, shared=shared, form=form, dtype=V.dtype, generator=torch.Generator())
         model.V, model.A = (nn.Parameter(matrix.detach().clone()) for matrix in (V, A))
         return model
 
@@ -272,4 +262,5 @@ class FullICTD(_Stack):
         return cls.from_matrices(V[None], A[None], n_layers, gamma, form=form)
 
     def matrices(self):
+        """The value and score matrices of the layers, each of shape (1 or L, d+3, d+3)."""
         return self.V, self.A

@@ -2,7 +2,8 @@
 
 With masked parameters all columns of one state hold the same values in every layer, so a forward pass is a
 recursion on states, whose cost does not grow with the context. Parameters that are not masked need the full
-prompt matrices; both kinds are behind `readout` and `state_values`.
+prompt matrices; both kinds are behind `readout` and `state_values`. They refuse values that overflow; where some
+of many sets may diverge, as in a training, ``readout.trusted`` gives NaN or infinity for them.
 
 Parameters are dicts of tensors with leading dimensions (..., sets), sets = 1 for looped layers or L:
 
@@ -19,16 +20,50 @@ Read-outs follow the caller's grad mode. Leading dimensions of parameters and in
 
 import torch
 
-from ictd import _checks, prompt
+from ictd import prompt
+from ictd._arguments import declare, instance, option
 from ictd._construction import FORMS
-from ictd._tensors import check_dense, check_finite, check_result, nan_where_infinite
+from ictd._read_out import DIMENSIONS, READ_OUT, check_columns, combination, with_columns
+from ictd._tensors import (
+    broadcast,
+    check_inner_products,
+    check_log_counts,
+    finite,
+    like,
+    nan_where_infinite,
+    of_layers,
+)
 from ictd.attention import block_matrix, row_matrix
 from ictd.dual_head import dual_head_step
-from ictd.inputs import Inputs, check_finite_contexts, check_fits, check_inner_products, check_log_counts
+from ictd.inputs import Inputs
+from ictd.td import apply
 from ictd.temporal_shift import tsm_step
 
+# ------------------------------------------------------------------------------------------------- kernel
 
-def kernel(score_matrix, features, log_counts, finite=True):
+
+def _features(name, value, lengths):
+    """Features (..., S, d) of states."""
+    *_, lengths["S"], lengths["d"] = check_inner_products(name, value, "S", "d").shape
+    lengths[...] = {name: value}
+    return value
+
+
+def _log_counts(name, value, lengths):
+    """Weights (..., S) of states; the leading dimensions of all arguments broadcast."""
+    like("S", of="features", finite=False)(name, value, lengths)
+    leads = lengths[...]["score_matrix"].shape[:-2], lengths[...]["features"].shape[:-2], value.shape[:-1]
+    broadcast("score_matrix, features and log_counts", *leads)
+    return check_log_counts(value)
+
+
+@declare(
+    features=_features,
+    score_matrix=like("d", "d", of="features"),
+    log_counts=_log_counts,
+    returns=finite("scores overflow"),
+)
+def kernel(score_matrix, features, log_counts):
     """Kernels M[s, u] = c(u) exp(x(u)^T A x(s)) / sum_w c(w) exp(x(w)^T A x(s)).
 
     Parameters
@@ -37,8 +72,6 @@ def kernel(score_matrix, features, log_counts, finite=True):
     features : Tensor, shape (..., S, d)
     log_counts : Tensor, shape (..., S)
         Logarithms of counts, or of any other weights of the sources.
-    finite : bool
-        Refuse scores that overflow; False gives NaN for them, for a training in which some sets may diverge.
 
     Returns
     -------
@@ -50,139 +83,60 @@ def kernel(score_matrix, features, log_counts, finite=True):
     ValueError, TypeError
         Shapes or types that do not fit, numbers that are too large for their type.
     """
-    check_inner_products("features", features)
-    if features.ndim < 2:
-        raise ValueError(f"features must have shape (..., S, d); got shape {tuple(features.shape)}")
-    *_, S, d = features.shape
-    for name, tensor, shape in (("score_matrix", score_matrix, (d, d)), ("log_counts", log_counts, (S,))):
-        lead = tensor.shape[: -len(shape)] if isinstance(tensor, torch.Tensor) else ()
-        check_fits(name, tensor, features, (*lead, *shape), finite=False)
-    leads = (score_matrix.shape[:-2], features.shape[:-2], log_counts.shape[:-1])
-    _broadcast("score_matrix, features and log_counts", *leads)
-    if finite:
-        check_finite("score_matrix", score_matrix)
-        check_log_counts(log_counts)
-    M = _kernel(score_matrix, features, log_counts)
-    return check_result("features", features, M, "scores overflow") if finite else M
-
-
-def _kernel(score_matrix, features, log_counts):
     # Sources as rows, as in the layer: softmax over the last but one dimension is four times as fast.
     scores = nan_where_infinite(features @ score_matrix @ features.transpose(-1, -2))
     return torch.softmax(scores + log_counts[..., None], dim=-2).transpose(-1, -2)
 
 
-def _broadcast(name, *shapes):
-    try:
-        return torch.broadcast_shapes(*shapes)
-    except RuntimeError:
-        text = ", ".join(str(tuple(shape)) for shape in shapes)
-        raise ValueError(f"{name} must have leading dimensions that broadcast; got {text}") from None
+# --------------------------------------------------------------------------------------------- parameters
 
 
-# The number of dimensions of each parameter behind the leading ones, and which of them go together.
-DIMENSIONS = {"value_weights": 2, "score_matrix": 3, "target_weights": 2, "target_score_matrix": 3, "V": 3, "A": 3}
-COMBINATIONS = (
-    {"value_weights", "score_matrix"},
-    {"value_weights", "score_matrix", "target_weights", "target_score_matrix"},
-    {"V", "score_matrix"},
-    {"value_weights", "A"},
-    {"V", "A"},
-)
-
-
+@declare(parameters=instance(dict))
 def is_masked(parameters):
     """True if the parameters are the masked ones, for which the state form exists."""
-    _checks.instance("parameters", parameters, dict)
     return "value_weights" in parameters and "score_matrix" in parameters
 
 
-def leading_shape(parameters):
-    """The leading dimensions (...) of a dict of parameters."""
-    check_parameters(parameters)
-    name, tensor = next(iter(parameters.items()))
-    return tensor.shape[: -DIMENSIONS[name]]
+@declare(parameters=combination)
+def full_matrices(parameters, d):
+    """V and A of shape (..., sets, d+3, d+3), whether they are masked or not; of the value head, if there are two."""
+    V, A = parameters.get("V"), parameters.get("A")
+    if V is None:
+        V = row_matrix(parameters["value_weights"], prompt.rows(d).value, d)
+    if A is None:
+        A = block_matrix(parameters["score_matrix"])
+    return V, A
 
 
-def check_parameters(parameters):
-    """Refuse what is no dict of tensors with the names of a combination; shapes and types are checked by read-outs."""
-    _checks.instance("parameters", parameters, dict)
-    if set(parameters) not in COMBINATIONS:
-        raise ValueError(
-            f"parameters must be one of the combinations of the module; got {', '.join(map(str, parameters))}"
-        )
-    for name, tensor in parameters.items():
-        if not isinstance(tensor, torch.Tensor) or tensor.ndim < DIMENSIONS[name] or not tensor.is_floating_point():
-            raise TypeError(
-                f"parameters must be floating-point tensors as in `state_form`; {name} is {_checks.describe(tensor)}"
-            )
-        check_dense("parameters", tensor)
-        if tensor.numel() == 0:
-            raise ValueError(f"parameters must not be empty; {name} has shape {tuple(tensor.shape)}")
+@declare(form=option(*FORMS))
+def matrix_form(form):
+    """The form, as `readout` takes it, of a model: independent heads are known by their parameters."""
+    return "dual_head" if form == "dual_head" else "tsm"
 
 
-def _check(parameters, inputs, gamma, n_layers, form):
-    """Cheap checks at the door of the read-outs, where every step of a training passes; the discount as a float."""
-    check_parameters(parameters)
-    _checks.instance("inputs", inputs, Inputs)
-    n_layers = _checks.integer("n_layers", n_layers, low=1)
-    _checks.option("form", form, ("tsm", "dual_head"))
-    d, dtype, lead = inputs.features.shape[-1], inputs.features.dtype, leading_shape(parameters)
-    sets = {tensor.shape[-DIMENSIONS[name]] for name, tensor in parameters.items()}
-    for name, tensor in parameters.items():
-        if tensor.dtype != dtype:
-            raise TypeError(f"parameters must have the type of the inputs, {dtype}; {name} has {tensor.dtype}")
-        side = d if "score" in name else d + 3
-        shape = (*lead, tensor.shape[-DIMENSIONS[name]], *((3,) if DIMENSIONS[name] == 2 else (side, side)))
-        if tensor.shape != shape or sets not in ({1}, {n_layers}):
-            raise ValueError(
-                f"parameters must have shapes as in `state_form` for d = {d}, with 1 or n_layers = {n_layers} sets and "
-                f"equal leading dimensions; {name} has shape {tuple(tensor.shape)}"
-            )
-    _broadcast("parameters and inputs (without T)", lead, inputs.features.shape[:-3])
-    return _checks.discount(gamma)
+# ---------------------------------------------------------------------------------------------- read-outs
+
+# What they read out, for `declare`: inputs of any kind, and those with columns.
+INPUTS = instance(Inputs, features="features", states="states")
+COLUMNS = with_columns(INPUTS)
 
 
-def readout(parameters, inputs, gamma, n_layers, form="tsm", finite=True):
-    """Values v_L(S_j) of all columns.
-
-    Parameters
-    ----------
-    parameters : dict of Tensor
-        Leading dimensions that broadcast with those of ``inputs`` without its last, T.
-    inputs : Inputs
-    gamma : float
-    n_layers : int
-    form : {"tsm", "dual_head"}
-        Matters only for parameters that are not masked: otherwise the two forms are equal (Lemma 1), and
-        independent heads are known by their parameters.
-    finite : bool
-        Refuse values that overflow; False lets them through, for a training in which some sets may diverge. Sets
-        that hold NaN or infinity give NaN in any case.
-
-    Returns
-    -------
-    Tensor, shape (..., T, n+1)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Parameters that do not fit each other, the inputs or the number of layers; scores or values that overflow.
-    """
-    gamma = _check(parameters, inputs, gamma, n_layers, form)
-    check_finite_contexts(inputs)
-    if is_masked(parameters):
-        values = masked_values(parameters, inputs, gamma, n_layers)
-        states = inputs.states.expand(*values.shape[:-1], inputs.states.shape[-1])
-        values = torch.gather(values, -1, states)
-    else:
-        values = _matrix_readout(parameters, inputs, gamma, n_layers, form)
-    return _check_values(values, parameters) if finite else values
+def _finite_values(function, values, lengths):
+    """Values (..., T, m) that are finite for every set of finite parameters."""
+    return _check_values(values, torch.isfinite(values), lengths["parameters"])
 
 
-def _check_values(values, parameters):
-    """Return values (..., T, m) if those of every set of finite parameters are finite."""
-    broken = ~torch.isfinite(values).flatten(-2).all(dim=-1)
+def _finite_state_values(function, values, lengths):
+    """The same for `state_values`, where NaN may stand for a state without a column."""
+    good, parameters = torch.isfinite(values), lengths["parameters"]
+    if not is_masked.trusted(parameters):
+        good = good | (_columns_of_states(lengths["features"], lengths["states"]) == 0)
+    return _check_values(values, good, parameters)
+
+
+def _check_values(values, good, parameters):
+    """Return values if all are good for every set of finite parameters."""
+    broken = ~good.flatten(-2).all(dim=-1)
     if broken.any():
         for name, tensor in parameters.items():
             broken = broken & torch.isfinite(tensor).flatten(-DIMENSIONS[name]).all(dim=-1)
@@ -194,87 +148,98 @@ def _check_values(values, parameters):
     return values
 
 
-def state_values(parameters, inputs, gamma, n_layers, form="tsm", finite=True):
+def _columns_of_states(features, states):
+    """How many columns each state has, shape (..., T, S)."""
+    zeros = features.new_zeros(features.shape[:-1])
+    return zeros.scatter_add(-1, states, torch.ones_like(states, dtype=features.dtype))
+
+
+@declare(batch=COLUMNS, **READ_OUT, returns=_finite_values)
+def readout(parameters, batch, gamma, n_layers, form="tsm"):
+    """Values v_L(S_j) of all columns.
+
+    Parameters
+    ----------
+    parameters : dict of Tensor
+        Leading dimensions that broadcast with those of ``batch`` without its last, T.
+    batch : Inputs
+    gamma : float
+    n_layers : int
+    form : {"tsm", "dual_head"}
+        Matters only for parameters that are not masked: otherwise the two forms are equal (Lemma 1), and
+        independent heads are known by their parameters.
+
+    Returns
+    -------
+    Tensor, shape (..., T, n+1)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Parameters that do not fit each other, the batch or the number of layers; scores or values that overflow. Sets
+        that hold NaN or infinity are not refused, they give NaN.
+    """
+    if not is_masked.trusted(parameters):
+        return _layers_on_prompts(parameters, batch, gamma, n_layers, form)
+    values = _steps_on_states(parameters, batch, gamma, n_layers)
+    return torch.gather(values, -1, batch.states.expand(*values.shape[:-1], batch.states.shape[-1]))
+
+
+@declare(batch=INPUTS, **READ_OUT, returns=_finite_state_values)
+def state_values(parameters, batch, gamma, n_layers, form="tsm"):
     """Values v_L(s) of all states, shape (..., T, S).
 
     Parameters that are not masked have no value for a state but for its columns: their mean is given, and NaN
     for a state without a column. Arguments and errors are as in `readout`.
     """
-    gamma = _check(parameters, inputs, gamma, n_layers, form)
-    if is_masked(parameters):
-        values = masked_values(parameters, inputs, gamma, n_layers)
-        return _check_values(values, parameters) if finite else values
-    check_finite_contexts(inputs)
-    columns = _matrix_readout(parameters, inputs, gamma, n_layers, form)
-    if finite:
-        _check_values(columns, parameters)
-    states = inputs.states.expand(columns.shape)
-    zeros = columns.new_zeros(*columns.shape[:-1], inputs.features.shape[-2])
-    total = zeros.scatter_add(-1, states, columns)
-    return total / zeros.scatter_add(-1, states, torch.ones_like(columns))
+    if is_masked.trusted(parameters):
+        return _steps_on_states(parameters, batch, gamma, n_layers)
+    check_columns("batch", batch)
+    columns = _layers_on_prompts(parameters, batch, gamma, n_layers, form)
+    n_columns = _columns_of_states(batch.features, batch.states)
+    zeros = columns.new_zeros(*columns.shape[:-1], n_columns.shape[-1])
+    return zeros.scatter_add(-1, batch.states.expand(columns.shape), columns) / n_columns
 
 
-def masked_values(parameters, inputs, gamma, n_layers):
-    """The state form: v <- v + M (w_R r + gamma w_target P v + w_current v), shape (..., T, S).
+def _steps_on_states(parameters, batch, gamma, n_layers):
+    """The state form: v <- v + M (w_R r + w_target gamma P v + w_current v), shape (..., T, S).
 
     With independent heads the target memory of a column is a function tau of the column's next state, with a
-    recursion of its own, and takes the place of gamma v. Arguments are as in `readout`; they are not checked.
+    recursion of its own, and P tau takes the place of gamma P v.
+
+    It is the step of `td.bellman_steps` where w = alpha (1, 1, -1). The two share no more than the product with a
+    matrix: there alpha multiplies M (r + gamma P v - v), here three weights stand inside, a set for each layer.
     """
-    # (..., sets, T, S, S): one kernel for each set of parameters
-    features, log_counts = inputs.features.unsqueeze(-4), inputs.log_counts.unsqueeze(-3)
-    M = _kernel(parameters["score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
-    w = parameters["value_weights"].unsqueeze(-2).unsqueeze(-2).unbind(-4)  # each (..., 1, 1, 3)
-    reward, P = inputs.mean_reward, inputs.transition
+    features, log_counts = batch.features.unsqueeze(-4), batch.log_counts.unsqueeze(-3)  # (..., sets, T, S, ...)
+    r, P = batch.mean_reward, batch.transition
 
-    def apply(matrix, vector):
-        return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+    def head(weights, score_matrix):
+        """The weights (..., 1, 1, 3) and the kernel (..., T, S, S) of a head in each layer."""
+        w = parameters[weights].unsqueeze(-2).unsqueeze(-2)
+        M = kernel.trusted(parameters[score_matrix].unsqueeze(-3), features, log_counts)
+        return zip(of_layers(w, n_layers, -4), of_layers(M, n_layers, -4))
 
-    def update(kernel, weights, target, value):
-        return apply(kernel, weights[..., 0] * reward + weights[..., 1] * target + weights[..., 2] * value)
+    def change(w, M, target, v):
+        return apply(M, w[..., 0] * r + w[..., 1] * target + w[..., 2] * v)
 
-    value = torch.zeros_like(reward)
+    v = torch.zeros_like(r)
+    value_head = head("value_weights", "score_matrix")
     if "target_weights" not in parameters:
-        for layer in range(n_layers):
-            index = layer if len(w) > 1 else 0
-            value = value + update(M[index], w[index], gamma * apply(P, value), value)
-        return value
-    M_target = _kernel(parameters["target_score_matrix"].unsqueeze(-3), features, log_counts).unbind(-4)
-    w_target = parameters["target_weights"].unsqueeze(-2).unsqueeze(-2).unbind(-4)
-    target = torch.zeros_like(reward)
-    for layer in range(n_layers):
-        index = layer if len(w) > 1 else 0
-        after = apply(P, target)
-        value, target = (
-            value + update(M[index], w[index], after, value),
-            target + update(M_target[index], w_target[index], after, value),
-        )
-    return value
+        for w, M in value_head:
+            v = v + change(w, M, gamma * apply(P, v), v)
+        return v
+    tau = torch.zeros_like(r)
+    for (w, M), (w_tau, M_tau) in zip(value_head, head("target_weights", "target_score_matrix")):
+        target = apply(P, tau)
+        v, tau = v + change(w, M, target, v), tau + change(w_tau, M_tau, target, v)
+    return v
 
 
-def _matrix_readout(parameters, inputs, gamma, n_layers, form):
-    """The layers themselves on prompt matrices; masked parts are put into zero matrices."""
-    V, A = full_matrices(parameters, inputs.features.shape[-1])
-    V, A = (matrix.unsqueeze(-3).unbind(-4) for matrix in (V, A))  # each (..., 1, d+3, d+3)
-    step = {"tsm": tsm_step, "dual_head": dual_head_step}[form]
-    Z = inputs.prompts()
-    for layer in range(n_layers):
-        index = layer if len(V) > 1 else 0
-        Z = step(Z, V[index], A[index], gamma)
+def _layers_on_prompts(parameters, batch, gamma, n_layers, form):
+    """The layers themselves on prompt matrices; masked parts are put into zero matrices. Shape (..., T, n+1)."""
+    step = {"tsm": tsm_step, "dual_head": dual_head_step}[form].trusted
+    V, A = (matrix.unsqueeze(-3) for matrix in full_matrices.trusted(parameters, batch.features.shape[-1]))
+    Z = batch.prompts()
+    for V_l, A_l in zip(of_layers(V, n_layers, -4), of_layers(A, n_layers, -4)):  # each (..., 1, d+3, d+3)
+        Z = step(Z, V_l, A_l, gamma)
     return Z[..., prompt.rows(Z.shape[-2] - 3).value, :]
-
-
-def full_matrices(parameters, d):
-    """V and A of shape (..., sets, d+3, d+3), whether they are masked or not; of the value head, if there are two."""
-    check_parameters(parameters)
-    V, A = parameters.get("V"), parameters.get("A")
-    if V is None:
-        V = row_matrix(parameters["value_weights"], prompt.rows(d).value, d)
-    if A is None:
-        A = block_matrix(parameters["score_matrix"])
-    return V, A
-
-
-def matrix_form(form):
-    """The form, as `readout` takes it, of a model: independent heads are known by their parameters."""
-    _checks.option("form", form, FORMS)
-    return "dual_head" if form == "dual_head" else "tsm"

@@ -87,8 +87,8 @@ def bellman_steps(kernel, transition, reward, gamma, step_sizes, values, sources
 
 
 def apply(matrices, vectors):
-    """Matrices (..., m, n) times vectors (..., n)."""
-    return (matrices @ vectors[..., None])[..., 0]
+    """Matrices (..., m, n) times vectors (..., n), arrays or tensors."""
+    return (matrices @ vectors[..., None]).squeeze(-1)
 
 
 def context_steps(model, kernel, gamma, step_sizes, values):

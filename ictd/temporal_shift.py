@@ -3,14 +3,15 @@
 import torch
 from torch import nn
 
-from ictd import _checks
+from ictd._arguments import declare, discount, side
 from ictd._settings import torch_defaults
-from ictd._tensors import check_dtype, check_parameters, check_prompt, check_result, check_square, store
-from ictd.attention import attend, shift_left
+from ictd._tensors import finite, matrix, number_type, prompt, store
+from ictd.attention import shift_left, softmax_attention
 from ictd.prompt import rows
 
 
 @torch_defaults()
+@declare(d=side(), gamma=discount, dtype=number_type)
 def shift_matrices(d, gamma, dtype=torch.float64):
     """The fixed matrices of the module: U = I - e_{d+2} e_{d+2}^T and W = gamma e_{d+2} e_{d+3}^T.
 
@@ -26,7 +27,6 @@ def shift_matrices(d, gamma, dtype=torch.float64):
     U, W : Tensor, shape (d+3, d+3)
     """
     row = rows(d)
-    gamma, dtype = _checks.discount(gamma), check_dtype(dtype)
     U = torch.eye(d + 3, dtype=dtype)
     U[row.target, row.target] = 0
     W = torch.zeros(d + 3, d + 3, dtype=dtype)
@@ -34,6 +34,7 @@ def shift_matrices(d, gamma, dtype=torch.float64):
     return U, W
 
 
+@declare(gamma=discount, Y=prompt)
 def temporal_shift(Y, gamma):
     """U Y + W Y Pi: the target memory becomes gamma times the value memory of the next column.
 
@@ -43,20 +44,15 @@ def temporal_shift(Y, gamma):
     gamma : float
         Discount in [0, 1).
     """
-    gamma = _checks.discount(gamma)
-    return shift_targets(check_prompt(Y, "Y"), gamma)
-
-
-def shift_targets(Y, gamma):
-    """As `temporal_shift`, without checks."""
     row = rows(Y.shape[-2] - 3)
     value = Y[..., row.value :, :]
-    return torch.cat([Y[..., : row.target, :], gamma * shift_left(value), value], dim=-2)
+    return torch.cat([Y[..., : row.target, :], gamma * shift_left.trusted(value), value], dim=-2)
 
 
+@declare(Z=prompt, V=matrix, A=matrix, gamma=discount, returns=finite())
 def tsm_step(Z, V, A, gamma):
-    """One layer without checks; see `TSMLayer`."""
-    return shift_targets(Z + attend(Z, V, A), gamma)
+    """One layer, see `TSMLayer`: ``Y = Z + Attn(Z; V, A)``, then ``U Y + W Y Pi``."""
+    return temporal_shift.trusted(Z + softmax_attention.trusted(Z, V, A), gamma)
 
 
 class TSMLayer(nn.Module):
@@ -83,16 +79,13 @@ class TSMLayer(nn.Module):
     Batches go through the leading dimensions; ``torch.vmap`` cannot trace the checks of the input.
     """
 
+    @declare(gamma=discount, V=matrix, A=matrix)
     def __init__(self, V, A, gamma):
         super().__init__()
-        self.gamma = _checks.discount(gamma)
-        check_parameters(V, A)
-        store(self, "V", V)
-        store(self, "A", A)
+        self.gamma = gamma
+        store(self, V=V, A=A)
 
     def forward(self, Z):
         """Map Z of shape (..., d+3, n+1) to the next layer's Z; refuse one whose scores or results overflow."""
-        check_prompt(Z, size=self.V.shape[-1])
-        check_square("V", self.V, Z.shape[-2], Z)
-        check_square("A", self.A, Z.shape[-2], Z, self.V)
-        return check_result("Z", Z, tsm_step(Z, self.V, self.A, self.gamma))
+        prompt("Z", Z, {"d": self.V.shape[-1] - 3})  # the layer says what d is, not the prompt
+        return tsm_step(Z, self.V, self.A, self.gamma)

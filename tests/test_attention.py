@@ -167,6 +167,14 @@ def test_the_query_gets_no_gradient_as_a_source():
     assert not Z.grad[:, -1].any() and Z.grad[:, :-1].any()
 
 
+def test_the_trusted_formula_lets_overflow_through():
+    """Callers inside the package, such as a training, get the same numbers without checks, and NaN where scores overflow."""
+    Z, V, A = tensors(*random_arrays(0, 2, 5))
+    assert torch.equal(softmax_attention.trusted(Z, V, A), softmax_attention(Z, V, A))
+    Z[0, 1] = 1e200
+    assert torch.isnan(attention_weights.trusted(Z, torch.ones_like(A))[:, 1]).all()
+
+
 LARGE = [(torch.float16, 256.0), (torch.bfloat16, 2e19), (torch.float32, 2e19), (torch.float64, 2e154)]
 COMPUTE = {
     "attention_weights": lambda Z, V, A: attention_weights(Z, A),

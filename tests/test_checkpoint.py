@@ -6,13 +6,13 @@ import json
 import os
 import pickle
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from ictd import checkpoint
-from ictd.checkpoint import CheckpointError
+from ictd import _files
+from ictd.pretrain import checkpoint
+from ictd.pretrain.checkpoint import CheckpointError
 
 HEADER = {"kind": "test", "step": 3, "learning_rate": 0.1 + 0.2, "seeds": [0, 1]}
 ARRAYS = {
@@ -287,7 +287,7 @@ def test_full_disk(path, monkeypatch, where):
             file.write(b"half a file")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    places = {"half way": (checkpoint, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}
+    places = {"half way": (_files, "write_arrays"), "at fsync": (os, "fsync"), "at replace": (os, "replace")}
     module, name = places[where]
     monkeypatch.setattr(module, name, full)
     with pytest.raises(OSError, match="No space left"):
@@ -309,50 +309,3 @@ def test_the_file_is_whole_at_every_moment(path, monkeypatch):
     monkeypatch.setattr(os, "replace", watch)
     checkpoint.save(path, {"step": 5}, {})
     assert seen == [True] and checkpoint.load(path)[0]["step"] == 5
-
-
-@pytest.mark.skipif(checkpoint.fcntl is None, reason="there are no locks of files")
-def test_writers_of_one_file_wait_for_each_other(path):
-    """None of them fails, and whoever reads meanwhile finds a whole file."""
-
-    def work(number):
-        for step in range(30):
-            checkpoint.save(path, {"step": step}, {"x": np.full(2000, number)})
-            _, arrays = checkpoint.load(path)
-            assert len(set(arrays["x"])) == 1
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert os.listdir(path.parent) == [path.name]
-
-
-@pytest.mark.skipif(checkpoint.fcntl is None, reason="there are no locks of files")
-def test_a_lock_ends_with_the_work_also_if_a_child_process_lives_on(tmp_path):
-    """A forked child, as of a pool of workers, has a duplicate of the open folder."""
-    first, second = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
-    with checkpoint.lock(first):
-        child = os.dup(first)
-        with pytest.raises(BlockingIOError), checkpoint.lock(second):
-            pass
-    with checkpoint.lock(second):
-        pass
-    for handle in (first, second, child):
-        os.close(handle)
-
-
-def test_left_over_of_a_killed_process(path):
-    """A half-written file beside the checkpoint, as kill -9 leaves it, is no obstacle and goes with the next save."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(b"half")
-    assert same(checkpoint.load(path)[1])
-    checkpoint.save(path, HEADER, ARRAYS)
-    assert not partial.exists() and same(checkpoint.load(path)[1])
-
-
-def test_a_link_in_place_of_the_half_written_file_is_not_followed(path):
-    """What such a link points to stays as it is."""
-    other = path.with_name("other.txt")
-    other.write_text("mine")
-    path.with_name(f".{path.name}.partial").symlink_to(other)
-    checkpoint.save(path, HEADER, ARRAYS)
-    assert other.read_text() == "mine" and not path.is_symlink() and same(checkpoint.load(path)[1])

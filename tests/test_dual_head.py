@@ -8,7 +8,7 @@ from strategies import Context, assert_close, contexts, loops, masked_softmax, r
 
 from ictd import empirical
 from ictd.attention import constructed_parameters, shift_left, softmax_attention
-from ictd.dual_head import DualHeadLayer, target_value_matrix
+from ictd.dual_head import DualHeadLayer, dual_head_step, target_value_matrix
 from ictd.mrp import Trajectory
 from ictd.prompt import build_prompt, memory_offset
 
@@ -61,6 +61,31 @@ def test_default_target_head(gamma):
     assert_close(DualHeadLayer(V, A, gamma)(Z), DualHeadLayer(V, A, gamma, V_target, A)(Z), 1e-14)
     constructed, _ = constructed_parameters(3, 0.5)
     assert target_value_matrix(constructed, 0.9)[4].tolist() == pytest.approx([0, 0, 0, 0.45, 0.45, -0.45])
+
+
+def test_the_layer_is_its_step():
+    """The function takes the matrices with the prompt, and checks them as the layer does."""
+    Z, V, A = tensors(*random_arrays(0, 3, 5))
+    _, V_target, A_target = tensors(*random_arrays(1, 3, 5))
+    assert torch.equal(dual_head_step(Z, V, A, 0.9), DualHeadLayer(V, A, 0.9)(Z))
+    own = dual_head_step(Z, V, A, 0.9, A_target=A_target, V_target=V_target)
+    assert torch.equal(own, DualHeadLayer(V, A, 0.9, V_target, A_target)(Z))
+    for wrong, message in (
+        ({"gamma": 1}, r"gamma must be in \[0, 1\); got 1"),
+        ({"V_target": V[:5, :5]}, r"V_target must have shape \(..., 6, 6\); got shape \(5, 5\)"),
+        ({"Z": 1e200 * Z}, "Z must give finite results in torch.float64; it has entries of up to"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            dual_head_step(**({"Z": Z, "V": V, "A": A, "gamma": 0.9} | wrong))
+
+
+def test_a_layer_checks_matrices_that_were_changed():
+    """As by a training that diverged."""
+    Z, V, A = tensors(*random_arrays(0, 3, 5))
+    layer = DualHeadLayer(torch.nn.Parameter(V), A, 0.9, A_target=A.clone())
+    layer.A_target[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="^A_target must be finite in torch.float64; it holds NaN or infinity"):
+        layer(Z)
 
 
 @given(contexts(max_steps=30), seeds)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ictd import _checks, convergence, empirical, kernels, mrp, rates, tasks, td
+from ictd import _checks, _files, convergence, empirical, kernels, mrp, rates, tasks, td
 from ictd.attention import attention_weights, constructed_parameters, shift_left, softmax_attention
 from ictd.dual_head import DualHeadLayer, target_value_matrix
 from ictd.environments import from_gymnasium, rollout_gymnasium
@@ -745,7 +745,7 @@ ROWS = [
      ValueError, "M", "kernel", "(1, 1)", "-1"),
     ("sparse columns", lambda: shift_left(torch.eye(3).to_sparse()), TypeError, "Y", "dense", "sparse_coo"),
     ("columns without data", lambda: shift_left(torch.ones(3, 3, device="meta")), TypeError, "Y", "dense", "meta"),
-    ("no folder", lambda: _checks.file_path("folder", ""), ValueError, "folder", "empty"),
+    ("no folder", lambda: _files.file_path("folder", ""), ValueError, "folder", "empty"),
     # ---- scores that are called directly
     *((f"{what} for {name}", lambda score=score, queries=queries, sources=sources: score(queries, sources), kind,
        argument, *fragments)

@@ -385,9 +385,9 @@ def test_devices_are_written_to_and_not_replaced():
 
 @pytest.mark.parametrize("path", [None, b"v.csv", 1], ids=str)
 def test_a_path_is_a_string_or_a_path(path):
-    with pytest.raises(TypeError, match="path must be a string or a path; got"):
+    with pytest.raises(TypeError, match="path must be a str or a Path; got"):
         ev.evaluate(["a", "b", "a"], [1.0, 2.0]).save(path)
-    with pytest.raises(TypeError, match="path must be a string or a path; got"):
+    with pytest.raises(TypeError, match="path must be a str or a Path; got"):
         ev.read_csv(path)
 
 

@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
-from ictd import figures, runs  # noqa: E402
+from ictd import runs  # noqa: E402
+from ictd.runs import figures  # noqa: E402
+from ictd.runs.folder import write_json  # noqa: E402
 
 NAMES = [f"figure-{name}.svg" for name in ("diagonality", "neu", "score-matrix", "value-error", "weights")]
 REFERENCES = {"constant": 0.5, "certainty_equivalence": 0.1, "constructed": 0.2}
@@ -48,9 +50,9 @@ def made_run(seeds=3, sets=1, records=5, d=2, change=lambda history: None):
 def stored(folder, run):
     """A folder with the files of a finished run."""
     folder.mkdir(parents=True)
-    runs.write_json(folder / "config.json", {"format": "ictd run", "version": 1, "seeds": [], "config": {}})
+    write_json(folder / "config.json", {"format": "ictd run", "version": 1, "seeds": [], "config": {}})
     np.savez(folder / "history.npz", **run.history)
-    runs.write_json(folder / "summary.json", run.summary)
+    write_json(folder / "summary.json", run.summary)
     return folder
 
 
@@ -61,7 +63,7 @@ def stored_sweep(folder):
         stored(folder / name, made_run())
     points = [{"folder": name, "settings": {"gamma": float(name[6:])}, "status": "waiting"} for name in names]
     table = {"format": "ictd sweep", "version": 1, "vary": {}, "config": {}, "seeds": [], "points": points}
-    runs.write_json(folder / "sweep.json", table)
+    write_json(folder / "sweep.json", table)
     return folder
 
 
@@ -76,19 +78,25 @@ def label(svg):
 # --------------------------------------------------------------------------------------------- of a run
 
 
+def files(folder):
+    """The figures of a run or a sweep, by name."""
+    figures.write(folder)
+    return {path.name: path.read_bytes() for path in folder.glob("figure-*")}
+
+
 @pytest.fixture(scope="module")
-def drawn():
-    return figures.of_run(made_run())
+def drawn(tmp_path_factory):
+    return files(stored(tmp_path_factory.mktemp("runs") / "a", made_run()))
 
 
-def test_every_figure_is_a_complete_svg_file_with_a_description(drawn):
+def test_every_figure_is_a_complete_svg_file_with_a_description(drawn, tmp_path):
     assert sorted(drawn) == NAMES
     for name, data in drawn.items():
         root = ET.fromstring(data)
         assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("width").endswith("pt"), name
         assert len(root.get("aria-label")) > 40 and "$" not in root.get("aria-label")
         assert "step" in " ".join(texts(data)) or name == "figure-score-matrix.svg"
-    assert drawn == figures.of_run(made_run())  # the same bytes
+    assert drawn == files(stored(tmp_path / "a", made_run()))  # the same bytes
 
 
 def test_descriptions_name_the_numbers_at_the_end(drawn):
@@ -154,7 +162,7 @@ def test_the_score_matrix_is_that_of_the_middle_seed():
 
 @pytest.mark.parametrize("harm", ["one diverged", "all diverged", "one seed", "nan", "zero"])
 @pytest.mark.filterwarnings("error")
-def test_figures_can_be_drawn_whatever_the_numbers(harm):
+def test_figures_can_be_drawn_whatever_the_numbers(harm, tmp_path):
     def change(history):
         if harm.endswith("diverged"):
             history["diverged_at"][: 1 if harm == "one diverged" else 3] = 7
@@ -167,7 +175,7 @@ def test_figures_can_be_drawn_whatever_the_numbers(harm):
     run = made_run(seeds=1 if harm == "one seed" else 3, change=change)
     if harm == "one seed":
         run.summary["value_error_constructed"] = None
-    drawn = figures.of_run(run)
+    drawn = files(stored(tmp_path / "a", run))
     assert sorted(drawn) == NAMES
     for data in drawn.values():
         assert not re.search(rb"nan|inf[^o]", data.partition(b">")[2])
@@ -185,18 +193,24 @@ def test_many_features_are_drawn_too():
 # ------------------------------------------------------------------------------------------- of a sweep
 
 
-def test_the_overview_has_every_finished_point():
-    row = {"status": "finished", "seeds": 3, "pattern": 2, "value_error_median": 0.25, "value_error_min": 0.2}
-    row |= {"value_error_max": 0.3} | {f"value_error_{name}": value for name, value in REFERENCES.items()}
-    rows = [row | {"folder": f"gamma-{i}"} for i in range(45)]
-    rows[3] = {"folder": "gamma-3", "status": "failed"}
-    rows[4] |= {"value_error_median": None, "value_error_min": None, "value_error_max": None}
-    files = figures.of_sweep(rows)
-    assert list(files) == ["figure-overview.svg", "figure-overview-2.svg", "figure-overview-3.svg"]
-    found = [text for data in files.values() for text in texts(data)]
-    expected = [f"gamma-{i}: pattern in 2 of 3 seeds" for i in range(45) if i != 3]
+def test_the_overview_has_every_finished_point(tmp_path):
+    """In files of up to 20, with one point that is not finished and one whose seeds all diverged."""
+    names = [f"gamma-{i}" for i in range(45)]
+    points = [{"folder": name, "settings": {}, "status": "waiting"} for name in names]
+    table = {"format": "ictd sweep", "version": 1, "vary": {}, "config": {}, "seeds": [], "points": points}
+    for i in set(range(45)) - {3}:
+        folder = stored(
+            tmp_path / names[i], made_run(change=lambda history: history["diverged_at"].fill(7 * (i == 4) - 1))
+        )
+        for name in NAMES:  # they would take a minute
+            (folder / name).write_text("drawn already")
+    write_json(tmp_path / "sweep.json", table)
+    written, kept, notes = figures.write(tmp_path)
+    assert [path.name for path in written] == ["figure-overview.svg", "figure-overview-2.svg", "figure-overview-3.svg"]
+    assert kept == 44 * 5 and len(notes) == 1
+    found = [text for path in written for text in texts(path.read_bytes())]
+    expected = [f"{name}: pattern in {0 if name == 'gamma-4' else 3} of 3 seeds" for name in names if name != "gamma-3"]
     assert [text for text in found if text.startswith("gamma")] == expected
-    assert figures.of_sweep([rows[3]]) == {}
 
 
 # ------------------------------------------------------------------------------------------- in folders
@@ -208,22 +222,22 @@ def quick(monkeypatch):
     monkeypatch.setattr(figures, "_file", lambda fig, alt: b"<svg/>")
 
 
-def test_draw_never_replaces_a_figure_unasked(tmp_path, quick):
+def test_write_never_replaces_a_figure_unasked(tmp_path, quick):
     folder = stored(tmp_path / "a", made_run())
     (folder / NAMES[0]).write_text("mine")
-    written, kept, notes = figures.draw(folder)
+    written, kept, notes = figures.write(folder)
     assert (sorted(path.name for path in written), kept, notes) == (NAMES[1:], 1, [])
     assert (folder / NAMES[0]).read_text() == "mine"
-    assert figures.draw(folder)[:2] == ([], 5)
-    assert len(figures.draw(folder, overwrite=True)[0]) == 5
+    assert figures.write(folder)[:2] == ([], 5)
+    assert len(figures.write(folder, overwrite=True)[0]) == 5
     assert (folder / NAMES[0]).read_text().startswith("<svg")
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
-def test_draw_a_sweep_draws_its_finished_runs_and_an_overview(tmp_path, monkeypatch):
+def test_write_a_sweep_draws_its_finished_runs_and_an_overview(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "OF_RUN", {"figure-neu.svg": figures.neu})
     folder = stored_sweep(tmp_path / "s")
-    written, kept, notes = figures.draw(folder)
+    written, kept, notes = figures.write(folder)
     assert len(written) == 3 and kept == 0
     assert len(notes) == 1 and "gamma-0.9 is empty" in notes[0]
     found = texts((folder / "figure-overview.svg").read_bytes())
@@ -233,10 +247,8 @@ def test_draw_a_sweep_draws_its_finished_runs_and_an_overview(tmp_path, monkeypa
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: figures.of_run(3), "run must be of type SavedRun; got 3"),
-        (lambda: figures.of_sweep(3), "rows must be the list that sweep.sweep gives; got 3"),
-        (lambda: figures.of_sweep([{}]), "rows must be the list that sweep.sweep gives"),
-        (lambda: figures.draw(3), "folder must be a str or a Path; got 3"),
+        (lambda: figures.write(3), "folder must be a str or a Path; got 3"),
+        (lambda: figures.write("a", overwrite=3), "overwrite must be True or False; got 3"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(call, message):
@@ -244,7 +256,7 @@ def test_what_cannot_be_drawn_is_named(call, message):
         call()
 
 
-def test_draw_says_what_is_wrong_with_a_folder(tmp_path):
+def test_write_says_what_is_wrong_with_a_folder(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.txt").write_text("x")
     table = stored_sweep(tmp_path / "s") / "sweep.json"
@@ -257,7 +269,7 @@ def test_draw_says_what_is_wrong_with_a_folder(tmp_path):
         "none": "no finished run of its sweep",
     }.items():
         with pytest.raises(runs.RunError, match=words):
-            figures.draw(tmp_path / name)
+            figures.write(tmp_path / name)
 
 
 def test_the_command_needs_no_torch(tmp_path):

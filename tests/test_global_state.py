@@ -1,7 +1,8 @@
 """What a reader has set beforehand changes no answer, no file and no figure, ends in no raw error, and stays set.
 
-One test for every pair of a call and a setting: the result has the same bits as without the setting. The layers and
-losses, which compute with tensors of the caller, are called on tensors made outside; their graph is the caller's right.
+One test for every pair of a call and a setting: the result has the same bits as without the setting. Settings that
+cannot hide one another are made together. The layers and losses, which compute with tensors of the caller, are called
+on tensors made outside; their graph is the caller's right.
 """
 
 import contextlib
@@ -23,13 +24,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 mpl = pytest.importorskip("matplotlib")
+style = pytest.importorskip("matplotlib.style")
 pytest.importorskip("ipywidgets")
-
 
 import ictd  # noqa: E402
 from ictd import (  # noqa: E402
     attention,
-    checkpoint,
     claims,
     convergence,
     dual_head,
@@ -37,7 +37,6 @@ from ictd import (  # noqa: E402
     evaluate,
     exercises,
     features,
-    figures,
     inputs,
     kernels,
     model,
@@ -50,15 +49,27 @@ from ictd import (  # noqa: E402
     reference,
     runs,
     state_form,
-    sweep,
     tasks,
     td,
     temporal_shift,
 )
 from ictd.claims import verify  # noqa: E402
 from ictd.plots import sliders  # noqa: E402
+from ictd.pretrain import checkpoint  # noqa: E402
+from ictd.runs import figures, grid, sweep  # noqa: E402
+from ictd.runs.folder import CHECKPOINT  # noqa: E402
+
+pytestmark = pytest.mark.long
 
 # --------------------------------------------------------------------------------------------- settings
+
+
+@contextlib.contextmanager
+def _together(*settings):
+    with contextlib.ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
+        yield
 
 
 @contextlib.contextmanager
@@ -147,8 +158,7 @@ def _coarse_decimals():
 NUMPY = {
     "seterr raise": lambda: _error_state(all="raise"),
     "seterr call": lambda: _error_state(all="call"),
-    "print precision 1": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20),
-    "print legacy": lambda: np.printoptions(legacy="1.13"),
+    "print options": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20, legacy="1.13"),
 }
 
 
@@ -191,24 +201,27 @@ PYTHON = {
     "warnings are errors": _strict_warnings,
     "no stdout": lambda: _no_streams("stdout"),
     "no streams": lambda: _no_streams("stdout", "stderr"),
-    "German numbers": _german_numbers,
-    "decimal context": _coarse_decimals,
+    "German and coarse numbers": lambda: _together(_german_numbers(), _coarse_decimals()),
     "seeded generators": _seeded,
 }
 MATPLOTLIB = {
-    "usetex": {"text.usetex": True},
-    "small font": {"font.size": 8},
-    "serif font": {"font.family": "serif", "mathtext.fontset": "cm"},
-    "white text": {"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white"},
-    "colours": {"axes.prop_cycle": mpl.cycler(color=["red"]), "axes.facecolor": "red", "lines.linewidth": 9},
-    "savefig": {"savefig.dpi": 300, "savefig.bbox": "tight", "savefig.transparent": False, "savefig.facecolor": "red"},
-    "svg": {"svg.fonttype": "path", "svg.hashsalt": None, "svg.image_inline": False},
-    "layout": {"figure.dpi": 200, "figure.autolayout": True, "figure.constrained_layout.h_pad": 1},
-    "legend and grid": {"legend.frameon": True, "legend.fontsize": 20, "axes.grid": False, "axes.spines.left": False},
-    "paths": {"path.simplify": False, "path.sketch": (1, 100, 2), "agg.path.chunksize": 9, "axes.unicode_minus": False},
+    "text": {
+        **{"text.usetex": True, "font.size": 8, "font.family": "serif", "mathtext.fontset": "cm"},
+        **{"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white", "axes.unicode_minus": False},
+        **{"legend.frameon": True, "legend.fontsize": 20, "figure.dpi": 200},
+    },
+    "lines": {
+        **{"axes.prop_cycle": mpl.cycler(color=["red"]), "axes.facecolor": "red", "lines.linewidth": 9},
+        **{"axes.grid": False, "axes.spines.left": False, "path.simplify": False, "path.sketch": (1, 100, 2)},
+        **{"agg.path.chunksize": 9, "figure.autolayout": True, "figure.constrained_layout.h_pad": 1},
+    },
+    "files": {
+        **{"savefig.dpi": 300, "savefig.bbox": "tight", "savefig.transparent": False, "savefig.facecolor": "red"},
+        **{"svg.fonttype": "path", "svg.hashsalt": None, "svg.image_inline": False},
+    },
 }
 FIGURES = {f"rc {name}": lambda rc=rc: mpl.rc_context(rc) for name, rc in MATPLOTLIB.items()}
-FIGURES |= {f"style {name}": lambda name=name: mpl.style.context(name) for name in ("dark_background", "ggplot")}
+FIGURES |= {f"style {name}": lambda name=name: style.context(name) for name in ("dark_background", "ggplot")}
 SETTINGS = NUMPY | TORCH | PYTHON | FIGURES
 
 
@@ -302,12 +315,12 @@ def saved_run(folder):
     run = runs.run(folder / "run", CONFIG, [3, 5])
     again = runs.read(folder / "run")
     table = again.table()
-    net = pretrain.pretrain(CONFIG, [3, 5], checkpoint_path=folder / "run" / runs.CHECKPOINT).model(5)
+    net = pretrain.pretrain(CONFIG, [3, 5], checkpoint_path=folder / "run" / CHECKPOINT).model(5)
     return run.history, table[: table.rindex("\n")], dict(net.named_parameters())
 
 
 def swept(folder):
-    points = sweep.grid({"gamma": [0.5, 0.7], **{"n_steps": [2], "n_layers": [2], "n_states": [4], "dim": [2],
+    points = grid.grid({"gamma": [0.5, 0.7], **{"n_steps": [2], "n_layers": [2], "n_states": [4], "dim": [2],
                          "n_transitions": [6], "batch_size": [3], "n_held_out": [4], "neu_batches": [3],
                          "neu_batch_size": [2]}})  # fmt: skip
     rows = sweep.sweep(folder / "s", points, [1])
@@ -316,8 +329,15 @@ def swept(folder):
 
 @functools.cache
 def finished():
-    """A run and the rows of a sweep, both from files."""
-    return in_folder(lambda folder: runs.run(folder / "run", CONFIG, [3, 5])), in_folder(swept)
+    """A run, from files."""
+    return in_folder(lambda folder: runs.run(folder / "run", CONFIG, [3, 5]))
+
+
+def drawn(folder):
+    """The figures of a sweep of one point, as `figures.write` leaves them."""
+    swept(folder)
+    written, *_ = figures.write(folder / "s")
+    return {path.name: path.read_bytes() for path in written}
 
 
 def stored(folder):
@@ -460,8 +480,8 @@ CALLS = {
     "checkpoint": lambda: in_folder(stored),
     "runs": lambda: in_folder(saved_run),
     "sweep": lambda: in_folder(swept),
-    "figures": lambda: [plots.svg(draw(finished()[0])[0]) for draw in (figures.neu, figures.score_matrix)],
-    "figures.of_sweep": lambda: figures.of_sweep(finished()[1]),
+    "figures": lambda: [plots.svg(draw(finished())[0]) for draw in (figures.neu, figures.score_matrix)],
+    "figures.write": lambda: in_folder(drawn),
     # figures
     "plots.line": lambda: drawing(curves),
     "plots.bars": lambda: drawing(lambda ax: plots.bars(ax, {"a": [1, 1e-300], "b": [0.5, np.nan]}, ["s", "\u72b6"])),
@@ -571,11 +591,11 @@ TRIP = "state,reward\ncafé,-1\nbus,0\nwork,5\ncafé,-2\n状,3\nbus,1\nwork,4\nc
 PRETRAIN = "pretrain --out run --states 3 --dim 2 --layers 2 --context 6 --steps 4 --seeds 2".split()
 ENVIRONMENTS = {
     "plain": {},
-    "optimised": {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "1"},
-    "C locale": {"LC_ALL": "C", "LANG": "C"},
-    "POSIX, other hashes": {"LC_ALL": "POSIX", "PYTHONHASHSEED": "4711"},
-    "matplotlibrc": {"MPLBACKEND": "svg"},
-    "debug": {"PYTHONDEVMODE": "1", "PYTHONUNBUFFERED": "1"},
+    "optimised, C locale": {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "1", "LC_ALL": "C", "LANG": "C"},
+    "debug, POSIX, matplotlibrc": {
+        **{"PYTHONDEVMODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "4711"},
+        **{"LC_ALL": "POSIX", "MPLBACKEND": "svg"},
+    },
 }
 
 
@@ -604,7 +624,7 @@ def commanded(tmp_path_factory, trained):
     def work(name):
         folder = tmp_path_factory.mktemp("work")
         (folder / "trip.csv").write_text(TRIP, encoding="utf-8")
-        if name == "matplotlibrc":
+        if "matplotlibrc" in name:
             (folder / "matplotlibrc").write_text(RC_FILE)
         shutil.copytree(trained, folder / "run")
         for path in (folder / "run").glob("*.svg"):

@@ -103,23 +103,14 @@ def test_true_value_loss_in_loops():
     """Half the mean squared error of all columns against given values, with its whole gradient."""
     model, (batch, contexts) = random_model(), drawn(3)
     targets = batch.value(GAMMA)
-    loss = neu.true_value_loss(parameters_of(model), inputs.from_contexts(batch, contexts), torch.tensor(targets), GAMMA, LAYERS)
+    loss = neu.true_value_loss(
+        parameters_of(model), inputs.from_contexts(batch, contexts), torch.tensor(targets), GAMMA, LAYERS
+    )
     plain = sum(
         ((read(model, batch, contexts, i) - torch.tensor(targets[i][contexts.states[i]])) ** 2).mean() for i in range(3)
     )
     assert_close(loss.detach(), plain.detach() / 6)
     assert_close(flat(gradient(loss, model)), flat(gradient(plain / 6, model)))
-
-
-def test_windows_end_in_the_query_and_its_successor():
-    """Both prompts have n transitions; the reward is that for leaving the query."""
-    batch, contexts = drawn()
-    cut = inputs.windows(batch, contexts)
-    assert torch.equal(cut.here.states, torch.tensor(contexts.states[:, :-1]))
-    assert torch.equal(cut.there.states, torch.tensor(contexts.states[:, 1:]))
-    assert torch.equal(cut.reward, torch.tensor(contexts.rewards[:, -1]))
-    assert torch.equal(cut.here.rewards, torch.tensor(contexts.rewards[:, :-1]))
-    assert torch.equal(cut[2:4].there.rewards, torch.tensor(contexts.rewards[2:4, 1:]))
 
 
 @pytest.mark.parametrize("form, shared", FORMS)
@@ -223,16 +214,6 @@ def test_neu_gradient_by_finite_differences(form, shared):
                 moved = {key: value.requires_grad_() for key, value in moved.items()}
                 slopes.append(neu.neu_loss(moved, world[:2], world[1:], GAMMA, LAYERS).item())
             assert analytic[name][place].item() == pytest.approx((slopes[0] - slopes[1]) / (2 * h), abs=1e-7)
-
-
-def test_independent_batches():
-    """Batches differ in tasks and contexts, tasks in a batch as well; the same generator gives the same windows."""
-    draw = [inputs.draw_windows(3, 4, 7, S, D, np.random.default_rng(0), feature_scale=2.0) for _ in range(2)]
-    assert torch.equal(draw[0].reward, draw[1].reward) and draw[0].reward.shape == (3, 4)
-    assert draw[0].here.rewards.shape == (3, 4, 7)
-    features = draw[0].here.features.reshape(12, -1)
-    assert len(torch.unique(features, dim=0)) == 12
-    assert len(torch.unique(draw[0].here.rewards.reshape(12, -1), dim=0)) == 12
 
 
 @pytest.mark.parametrize(
@@ -491,35 +472,30 @@ MODEL = SoftmaxICTD.constructed(D, 2, 0.5)
          "parameters must require a gradient for an update with a graph"),
         (lambda: neu.expected_update(one_set(), cut_of(1)[0], 0.5, 2, differentiable="no"), TypeError,
          "differentiable must be True or False; got 'no'"),
-        (lambda: inputs.Windows(cut_of(3).here, cut_of(3).there, torch.zeros(2, dtype=F64)), ValueError,
-         r"reward must have shape \(3, 2\); got shape \(2,\)"),
-        (lambda: inputs.Windows(cut_of(3).here, cut_of(3)[:2].there, cut_of(3).reward), ValueError, "there.features must"),
-        (lambda: inputs.Windows(cut_of(3).here, inputs.limit_inputs(drawn()[0]), cut_of(3).reward), ValueError,
-         "there must hold contexts of finite length"),
+        (lambda: neu.neu_loss(one_set(), None, cut_of(3)[0], 0.5, 2), TypeError, "first must be of type Windows; got None"),
+        (lambda: neu.neu_loss(one_set(), cut_of(3)[0], None, 0.5, 2), TypeError, "second must be of type Windows"),
+        (lambda: neu.neu_loss(one_set(), cut_of(3)[0], cut_of(3, d=3)[1], 0.5, 2), ValueError,
+         r"parameters must have shapes as in `state_form` for d = 3"),
+        (lambda: neu.neu_loss(one_set(), cut_of(3)[0], cut_of(3), 0.5, 2), ValueError,
+         r"parameters must have the leading dimensions \(3,\) of their read-outs; got \(\)"),
+        (lambda: neu.td_loss(one_set(), cut_of(3).here, 0.5, 3.0), TypeError, "n_layers must be an integer"),
+        (lambda: neu.td_query_loss(one_set((2,)), cut_of(3), 0.5, 2), ValueError,
+         r"parameters and inputs \(without T\) must have leading dimensions that broadcast; got \(2,\), \(3,\)"),
         (lambda: neu.squared_norm(torch.ones(4, 0)), ValueError, "updates must be a tensor"),
         (lambda: neu.squared_norm(torch.ones(4, 2).long()), ValueError, "updates must be a tensor of floating-point"),
-        (lambda: inputs.limit_inputs(drawn()[0][0]), ValueError, "batch must have at least one leading dimension"),
-        (lambda: neu.td_loss(one_set(), inputs.limit_inputs(drawn()[0]), 0.5, 2), ValueError, "inputs must hold contexts"),
-        (lambda: inputs.draw_windows(3, 2, 4, S, D, np.random.default_rng(0), np.float32), TypeError, "dtype must be"),
+        (lambda: neu.td_loss(one_set(), inputs.limit_inputs(drawn()[0]), 0.5, 2), ValueError, "batch must hold contexts"),
         (lambda: neu.squared_norm(torch.ones(2, 3)), ValueError, "updates must be a tensor .* with B >= 3"),
         (lambda: neu.squared_norm(np.ones((4, 3))), ValueError, "updates must be a tensor"),
         (lambda: neu.expected_update(one_set(), cut_of(1).here, 0.5, 2), TypeError, "windows must be of type Windows"),
         (lambda: neu.td_query_loss(one_set(), None, 0.5, 2), TypeError, "windows must be of type Windows; got None"),
-        (lambda: inputs.windows(drawn()[0], None), TypeError, "contexts must be of type Contexts; got None"),
-        (lambda: inputs.windows(*drawn(n=1)), ValueError, "contexts must have at least 2 transitions; got 1"),
-        (lambda: inputs.draw_windows(0, 2, 4, S, D, None), ValueError, "n_batches must be .* at least 1; got 0"),
-        (lambda: inputs.draw_windows(1, 0, 4, S, D, None), ValueError, "batch_size must be .* at least 1; got 0"),
-        (lambda: inputs.draw_windows(1, 2, 0, S, D, None), ValueError, "n_transitions must be .* at least 1; got 0"),
-        (lambda: inputs.draw_windows(1, 2, 4, S, D, 0), TypeError, "rng must be a numpy.random.Generator"),
         (lambda: neu.expected_update(one_set(), cut_of(3), 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(3,\) of their read-outs; got \(\)"),
         (lambda: neu.expected_update(one_set((2,)), cut_of(3)[:, None], 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(3, 2\)"),
-        (lambda: inputs.limit_inputs("tasks"), TypeError, "batch must be of type Tasks"),
-        (lambda: neu.limit_update({"V": None, "A": None}, None, 0.5, 2), ValueError,
+        (lambda: neu.limit_update({"V": None, "A": None}, inputs.limit_inputs(drawn()[0]), 0.5, 2), ValueError,
          "parameters must be masked; got V, A"),
         (lambda: neu.limit_update(one_set(), cut_of(3)[0].here, 0.5, 2), ValueError,
-         "inputs must come from limit_inputs"),
+         "batch must come from limit_inputs"),
         (lambda: neu.limit_update(one_set((2,)), inputs.limit_inputs(drawn()[0].reshape((5, 1, 1))), 0.5, 2), ValueError,
          r"parameters must have the leading dimensions \(5, 2\)"),
     ],
@@ -592,8 +568,12 @@ def test_an_estimate_is_read_only_and_equal_to_its_copies():
 def test_updates_whose_squares_overflow_give_no_number():
     """Each entry is finite, and the estimate of a model would be NaN."""
     assert np.isnan(neu.squared_norm(torch.full((3, 2), 1e200, dtype=torch.float64)).value)
-    with pytest.raises(ValueError, match="^model must have smaller gradients on the windows"):
-        neu._finite_estimate(np.nan, 1.0)
+    batch, contexts = drawn(6)
+    large = tasks.Contexts(contexts.states, 1e100 * contexts.rewards, S)
+    cut = inputs.windows(batch.reshape((3, 2)), large.reshape((3, 2)))
+    for estimate in (neu.neu, neu.one_batch_neu):
+        with pytest.raises(ValueError, match="^model must have smaller gradients on the windows"):
+            estimate(random_model(), cut)
     for wrong in (torch.ones(3, 2).to_sparse(), torch.ones(3, 2, device="meta")):
         with pytest.raises(TypeError, match="^updates must be a dense tensor"):
             neu.squared_norm(wrong)

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -19,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import assert_close
 
-from ictd import checkpoint, convergence, inputs, kernels, neu, pretrain, tasks
-from ictd.checkpoint import CheckpointError
+from ictd import _files, convergence, inputs, kernels, neu, pretrain, tasks
 from ictd.model import FullICTD, SoftmaxICTD
-from ictd.pretrain import Config, measures, steps, training
+from ictd.pretrain import Config, checkpoint, measures, steps, training
+from ictd.pretrain.checkpoint import CheckpointError
 from ictd.prompt import build_prompt
 from ictd.state_form import state_values
 
@@ -134,6 +135,26 @@ def test_every_field_is_tested():
     assert Config(**json.loads(json.dumps(dataclasses.asdict(config)))) == config
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.gamma = 0.1
+
+
+def test_a_setting_is_described_where_it_is_declared():
+    """Its line of help is in the docstring; its option is its own; its default passes its check."""
+    text = " ".join(Config.__doc__.split())
+    for field in dataclasses.fields(Config):
+        help, check = field.metadata["help"], field.metadata["check"]
+        assert re.search(rf"\b{field.name} : [^:]+ {re.escape(help[0].upper() + help[1:])}", text), field.name
+        assert check(field.name, field.default) == field.default
+        assert not field.metadata["choices"] or field.default in field.metadata["choices"]
+    options = [field.metadata["option"] for field in dataclasses.fields(Config)]
+    assert len(set(options)) == len(options)
+    assert 'objective : {"td", "td_query", "neu", "neu_one_batch", "mc"}' in Config.__doc__
+    for line in (
+        "gamma : float in [0, 1)",
+        "clip : float in (0, 1e+30]",
+        "n_states : int, at least 3",
+        "shared : bool",
+    ):
+        assert line in Config.__doc__.splitlines()
 
 
 @given(st.integers(1, 300), st.integers(1, 60))
@@ -855,7 +876,7 @@ def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path, monkeypat
     def full(*_):
         raise OSError("read-only file system")
 
-    monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(_files, "replace", full)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert same(first, pretrain.pretrain(SMALL, [0], checkpoint_path=path))
     with pytest.raises(ValueError, match="^checkpoint_path must be a path that can be written; .*Permission denied"):
@@ -936,6 +957,7 @@ def test_the_pattern_emerges():
     assert result.value_error_certainty_equivalence < result.value_error_constructed < result.value_error_constant
     assert (np.sign(history.value_weights[-1]) == [1, 1, -1]).all()
 
+
 # ----------------------------------------------------------------------------------------- value errors
 
 
@@ -990,8 +1012,8 @@ def test_it_is_what_a_run_records():
         (lambda v, b: (v[:2], b, 0.5), "values must have shape"),
         (lambda v, b: (v, b.reshape((1, 3)), 0.5), r"leading dimension \(T,\)"),
         (lambda v, b: (v, b, 1.0), "gamma"),
-        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must be non-negative with rows that sum to 1"),
-        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must be non-negative"),
+        (lambda v, b: (v, b, 0.5, np.ones((3, 5))), "weights must have non-negative rows that sum to 1"),
+        (lambda v, b: (v, b, 0.5, np.tile([2.0, -1, 0, 0, 0], (3, 1))), "weights must have non-negative rows"),
         (lambda v, b: (v, b, 0.5, np.ones(5) / 5), "weights"),
     ],
 )

@@ -12,12 +12,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import own_tasks
 import pytest
 
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
-from ictd import checkpoint, runs  # noqa: E402
-from ictd.pretrain import steps  # noqa: E402
+from ictd import _files, runs  # noqa: E402
+from ictd.pretrain import checkpoint, identity, pattern, steps  # noqa: E402
+from ictd.runs import folder as run_folder  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 CONFIG = pretrain.Config(
@@ -82,15 +84,15 @@ def test_a_finished_run_holds_what_the_computation_gave(finished):
 
 def test_read_gives_medians_over_seeds(finished):
     run = runs.read(finished)
-    figures = run.figures()
+    numbers = run.numbers()
     errors = run.history["value_error"][-1]
-    assert figures["value_error_median"] == np.median(errors)
-    assert (figures["value_error_min"], figures["value_error_max"]) == (errors.min(), errors.max())
-    assert figures["diagonality_start"] == pytest.approx(np.median(run.history["diagonality_mean"][0, :, 0]))
-    assert figures["neu_end_standard_error"] == pytest.approx(np.median(run.history["neu_standard_error"][-1]))
-    assert (figures["seeds"], figures["diverged"]) == (3, 0)
+    assert numbers["value_error_median"] == np.median(errors)
+    assert (numbers["value_error_min"], numbers["value_error_max"]) == (errors.min(), errors.max())
+    assert numbers["diagonality_start"] == pytest.approx(np.median(run.history["diagonality_mean"][0, :, 0]))
+    assert numbers["neu_end_standard_error"] == pytest.approx(np.median(run.history["neu_standard_error"][-1]))
+    assert (numbers["seeds"], numbers["diverged"]) == (3, 0)
     table = run.table()
-    for text in ("3 seeds (0 to 2), 60 steps", f"{np.median(errors):.3g}", f"{figures['neu_end']:.3g}", "1 thread"):
+    for text in ("3 seeds (0 to 2), 60 steps", f"{np.median(errors):.3g}", f"{numbers['neu_end']:.3g}", "1 thread"):
         assert text in table
     for name in ("constant", "certainty_equivalence", "constructed"):
         assert f"{run.summary['value_error_' + name]:.3g}" in table
@@ -127,9 +129,9 @@ def test_a_seed_that_diverges_is_recorded_and_the_others_go_on(tmp_path, monkeyp
     usual = runs.read(finished)
     assert run.alive.tolist() == [True, False, True]
     assert run.history["value_error"][-1, [0, 2]].tolist() == usual.history["value_error"][-1, [0, 2]].tolist()
-    figures = runs.read(tmp_path / "a").figures()
-    assert figures["diverged"] == 1
-    assert figures["value_error_max"] == usual.history["value_error"][-1, [0, 2]].max()
+    numbers = runs.read(tmp_path / "a").numbers()
+    assert numbers["diverged"] == 1
+    assert numbers["value_error_max"] == usual.history["value_error"][-1, [0, 2]].max()
     assert "seed 1 stopped at step 0" in run.table() and "1 of 3 seeds" in run.table()
     summary = json.loads((tmp_path / "a" / "summary.json").read_text(), parse_constant=pytest.fail)
     assert summary["diverged_at"] == [-1, 0, -1]
@@ -139,8 +141,158 @@ def test_all_seeds_diverge(tmp_path):
     config = pretrain.Config(**vars(CONFIG) | {"learning_rate": 1e30, "clip": 1e30, "n_steps": 5})
     run = runs.run(tmp_path / "a", config, (4, 7))
     assert not run.alive.any()
-    assert run.figures()["value_error_median"] is None
+    assert run.numbers()["value_error_median"] is None
     assert "2 of 2 seeds" in run.table() and "2 seeds (4, 7)" in run.table()
+
+
+# ---------------------------------------------------------------------------------------------- models
+
+
+def same_model(one, other):
+    """Of one class, with equal parameters bit for bit, and the same settings."""
+    assert type(one) is type(other)
+    assert (one.d, one.n_layers, one.gamma, one.form, one.shared) == (
+        other.d, other.n_layers, other.gamma, other.form, other.shared,
+    )  # fmt: skip
+    theirs = dict(other.named_parameters())
+    assert dict(one.named_parameters()).keys() == theirs.keys()
+    for name, value in one.named_parameters():
+        assert value.dtype == theirs[name].dtype and value.requires_grad
+        assert value.detach().numpy().tobytes() == theirs[name].detach().numpy().tobytes(), name
+    return True
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"form": "dual_head", "shared": False, "dtype": "float64"},
+        {"form": "independent_heads", "shared": False},
+        {"free": "value"},
+        {"free": "score", "form": "dual_head", "shared": False},
+        {"free": "both", "dtype": "float64"},
+    ],
+    ids=str,
+)
+def test_the_models_of_a_folder_are_those_of_the_computation(tmp_path, changes):
+    config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3} | changes)
+    expected = pretrain.pretrain(config, (4, 9))
+    runs.run(tmp_path, config, (4, 9))
+    run = runs.read(tmp_path)
+    assert all(same_model(run.model(seed), expected.model(seed)) for seed in (4, np.int64(9)))
+    (tmp_path / "checkpoint.npz").unlink()
+    if config.free == "none":
+        assert same_model(run.model(9), expected.model(9))
+        return
+    with pytest.raises(runs.RunError, match=r"checkpoint.npz cannot be used for the matrix [VA], which is free: .*No"):
+        run.model(9)
+
+
+def test_a_matrix_without_mask_comes_from_the_checkpoint_of_the_run_only(tmp_path):
+    config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3, "free": "both"})
+    runs.run(tmp_path / "a", config, (4, 9))
+    runs.run(tmp_path / "b", config, (5, 9, 10))
+    runs.run(tmp_path / "c", CONFIG, (4, 9))
+    run, path = runs.read(tmp_path / "a"), tmp_path / "a" / "checkpoint.npz"
+    for other, words in {"b": "it is not that of this run", "c": "it holds no V", None: "is no checkpoint"}.items():
+        path.write_bytes(b"damaged" if other is None else (tmp_path / other / "checkpoint.npz").read_bytes())
+        with pytest.raises(runs.RunError, match=f"the matrix V, which is free: .*{words}"):
+            run.model(4)
+
+
+def test_seeds_without_a_model_are_named(finished):
+    run = runs.read(finished)
+    for seed in (3, -1, "0", None, True, 0.0):
+        with pytest.raises(ValueError, match="^seed must be one of 0, 1, 2; got"):
+            run.model(seed)
+    stopped = np.array([-1, 7, -1])
+    diverged = runs.SavedRun(run.folder, run.summary, dict(run.history) | {"diverged_at": stopped})
+    with pytest.raises(ValueError, match="^seed must be one that did not diverge; 1 stopped at step 7"):
+        diverged.model(1)
+    assert same_model(diverged.model(2), run.model(2))
+
+
+def test_a_model_needs_torch_and_says_so(finished):
+    code = f"""
+import sys
+sys.modules["torch"] = None
+from ictd import runs
+try:
+    runs.read({str(finished)!r}).model(0)
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "needs torch, which is not installed: pip install 'ictd[torch]'" in done.stdout, done.stderr
+
+
+# -------------------------------------------------------------------------------------------- own tasks
+
+
+def test_a_run_on_own_tasks_names_them_in_its_files(tmp_path):
+    result = pretrain.pretrain(CONFIG, SEEDS, own_tasks.lazy_walk)
+    run = runs.run(tmp_path, CONFIG, SEEDS, sample=own_tasks.lazy_walk)
+    for name, values in vars(result.history).items():
+        if values is not None:
+            assert values.tobytes() == run.history[name].tobytes(), name
+    assert same_model(run.model(2), result.model(2))
+    config, summary = (json.loads((tmp_path / name).read_text()) for name in ("config.json", "summary.json"))
+    header, _ = checkpoint.load(tmp_path / "checkpoint.npz")
+    for content in (config, summary, header):
+        assert content["tasks"] == identity.origin(own_tasks.lazy_walk)
+        assert (content["config"]["family"], content["config"]["feature_scale"]) == (None, None)
+    assert run.sample == "own_tasks:lazy_walk"
+    assert "2 features (tasks of own_tasks:lazy_walk)" in run.table()
+    assert runs.check(tmp_path, CONFIG, SEEDS, 1, sample=own_tasks.lazy_walk) == "finished"
+
+
+def test_a_run_on_own_tasks_goes_on_with_the_same_ones_only(tmp_path, finished):
+    words = r"own_tasks:\w+ \(source \w+\)"
+    for first, others in ((own_tasks.ring, (None, own_tasks.lazy_walk)), (None, (own_tasks.ring,))):
+        folder = tmp_path / str(first is None)
+        runs.begin(folder, CONFIG, SEEDS, 1, {}, sample=first)
+        before = content(folder)
+        for other in others:
+            with pytest.raises(runs.OtherRunError, match=f"tasks is (built-in|{words}) there and (built-in|{words}) h"):
+                runs.run(folder, CONFIG, SEEDS, sample=other)
+            with pytest.raises(runs.OtherRunError) as caught:
+                runs.check(folder, CONFIG, SEEDS, 1, sample=other)
+            assert caught.value.field == "tasks"
+            assert content(folder) == before
+    runs.run(tmp_path / "True", CONFIG, SEEDS)
+    assert_same_results(tmp_path / "True", finished)
+    run = runs.run(tmp_path / "False", CONFIG, SEEDS, sample=own_tasks.ring)
+    config = pretrain.Config(**vars(CONFIG) | {"family": "ring", "feature_scale": 0.5})
+    built_in = runs.run(tmp_path / "c", config, SEEDS)
+    assert run.history["value_error"].tobytes() == built_in.history["value_error"].tobytes()
+
+
+def test_a_folder_of_a_version_without_own_tasks_goes_on(tmp_path, finished):
+    runs.begin(tmp_path, CONFIG, SEEDS, 1, {})
+    old = json.loads((tmp_path / "config.json").read_text())
+    assert old.pop("tasks") is None
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    runs.run(tmp_path, CONFIG, SEEDS)
+    assert_same_results(tmp_path, finished)
+    old = json.loads((tmp_path / "summary.json").read_text())
+    del old["tasks"]
+    (tmp_path / "summary.json").write_text(json.dumps(old))
+    assert runs.read(tmp_path).sample is None and "(gaussian)" in runs.read(tmp_path).table()
+
+
+@pytest.mark.parametrize(
+    "sample, kind, message",
+    [
+        (3, TypeError, "sample must be a function or None"),
+        (own_tasks.ring_by_lambda, ValueError, "sample must be a function that can be imported again"),
+        (own_tasks.five_states, ValueError, "sample must give tasks with n_states = 4; got n_states = 5"),
+    ],
+)
+def test_tasks_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, sample, kind, message):
+    for use in (runs.run, lambda *arguments, **options: runs.check(*arguments, 1, **options)):
+        with pytest.raises(kind, match=f"^{message}"):
+            use(tmp_path / "a", CONFIG, SEEDS, sample=sample)
+    assert os.listdir(tmp_path) == []
 
 
 # ------------------------------------------------------------------------------------------------ kills
@@ -149,9 +301,6 @@ def test_all_seeds_diverge(tmp_path):
 @posix
 def test_a_kill_between_any_two_writes_loses_nothing(tmp_path, finished):
     """A child dies just before or just after its k-th file is moved into place; then the run goes on."""
-
-    def drawing(run):
-        return {"figure-a.svg": b"<svg/>", "figure-b.svg": b"<svg/>"}
 
     def child(folder, deadly, after):
         calls, move = [], os.replace
@@ -165,10 +314,10 @@ def test_a_kill_between_any_two_writes_loses_nothing(tmp_path, finished):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         os.replace = dying_move
-        runs.run(folder, CONFIG, SEEDS, draw=drawing)
+        runs.run(folder, CONFIG, SEEDS)
 
     kills = 0
-    for deadly in range(1, 10):
+    for deadly in range(1, 6):
         for after in (False, True):
             folder = tmp_path / f"{deadly}-{after}"
             pid = os.fork()
@@ -181,10 +330,10 @@ def test_a_kill_between_any_two_writes_loses_nothing(tmp_path, finished):
             if os.WIFSIGNALED(status):
                 kills += 1
                 if runs.state(folder) != "finished":  # the last file of all was in place
-                    runs.run(folder, CONFIG, SEEDS, draw=drawing)
+                    runs.run(folder, CONFIG, SEEDS)
             assert_same_results(folder, finished)
-            assert sorted(os.listdir(folder)) == sorted([*FILES, "figure-a.svg", "figure-b.svg"])
-    assert kills == 12  # config, checkpoint, history, two figures, summary
+            assert sorted(os.listdir(folder)) == FILES
+    assert kills == 8  # config, checkpoint, history, summary
 
 
 @posix
@@ -290,7 +439,8 @@ def test_a_setting_of_a_newer_version_is_refused(finished, tmp_path):
 
 def test_force_removes_only_what_a_run_writes(tmp_path):
     folder = tmp_path / "a"
-    runs.run(folder, CONFIG, SEEDS, draw=lambda run: {"figure-old.svg": b"<svg/>"})
+    runs.run(folder, CONFIG, SEEDS)
+    (folder / "figure-old.svg").write_text("<svg/>")
     (folder / "notes.txt").write_text("mine")
     (folder / "figures").mkdir()
     config = pretrain.Config(**vars(CONFIG) | {"n_steps": 3})
@@ -323,7 +473,6 @@ def test_a_folder_with_other_files_is_refused_also_with_force(tmp_path, force):
         ({"threads": 100_000}, ValueError, "threads must be an integer from 1 to 1024; got 100000"),  # would crash
         ({"force": 1}, TypeError, "force must be True or False; got 1"),
         ({"progress": "no"}, TypeError, "progress must be True or False; got 'no'"),
-        ({"draw": "all"}, TypeError, "draw must be a function or None; got 'all'"),
         ({"report": 3}, TypeError, "report must be a function or None; got 3"),
         ({"checkpoint_seconds": -1}, ValueError, "checkpoint_seconds must be in"),
         ({"checkpoint_seconds": "5"}, TypeError, "checkpoint_seconds must be a number"),
@@ -345,28 +494,6 @@ def test_seeds_may_come_from_numpy_or_an_iterator(tmp_path, finished, seeds):
 
 
 @pytest.mark.parametrize(
-    "figures, kind, message",
-    [
-        ({"../figure-a.svg": b""}, ValueError, "the name of a figure must be a name"),
-        ({"notes.txt": b""}, ValueError, r"the name of a figure must be figure-\*.svg; got 'notes.txt'"),
-        ({3: b""}, TypeError, "the name of a figure must be a string; got 3"),
-        ({"figure-a.svg": "<svg/>"}, TypeError, "the figure figure-a.svg must be bytes; got '<svg/>'"),
-        ([b""], TypeError, "figures must be of type dict"),
-    ],
-)
-def test_figures_that_cannot_be_written_leave_the_run_as_it_is(tmp_path, finished, figures, kind, message):
-    """None is written, and the run goes on from its end."""
-    folder = tmp_path / "a"
-    with pytest.raises(kind, match=f"^{message}"):
-        runs.run(folder, CONFIG, SEEDS, draw=lambda run: figures)
-    assert sorted(os.listdir(tmp_path)) == ["a"] and runs.state(folder) == "begun"
-    said = []
-    runs.run(folder, CONFIG, SEEDS, report=said.append)
-    assert said == [f"going on with the run in {folder}"]
-    assert_same_results(folder, finished)
-
-
-@pytest.mark.parametrize(
     "weights, scores, message",
     [
         (np.ones((4, 1)), np.ones((1, 1)), r"scores must have shape \(4, 1\); got shape \(1, 1\)"),
@@ -376,16 +503,16 @@ def test_figures_that_cannot_be_written_leave_the_run_as_it_is(tmp_path, finishe
 def test_cosines_of_different_runs_are_no_pattern(weights, scores, message):
     """They are not broadcast. Lists will do, and NaN is no success."""
     with pytest.raises(ValueError, match=f"^{message}"):
-        runs.succeeds(weights, scores)
-    assert runs.succeeds([[1.0], [np.nan]], [[1.0], [1.0]]).tolist() == [True, False]
+        pattern.succeeds(weights, scores)
+    assert pattern.succeeds([[1.0], [np.nan]], [[1.0], [1.0]]).tolist() == [True, False]
 
 
 def test_nothing_is_reported_before_the_folder_is_free(tmp_path):
     """A run in use is refused, and does not first say that it goes on."""
     runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})
     said = []
-    if runs.fcntl is not None:
-        with runs.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="in use"):
+    if _files.fcntl is not None:
+        with run_folder.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="in use"):
             runs.run(tmp_path / "a", CONFIG, SEEDS, report=said.append)
         assert said == []
     runs.run(tmp_path / "a", CONFIG, SEEDS, report=said.append)
@@ -474,7 +601,7 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
     runs.begin(tmp_path / "a", CONFIG, SEEDS, 1, {})
     before = content(tmp_path / "a")
     for force in (False, True):
-        with runs.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="another process works in it"):
+        with run_folder.locked(tmp_path / "a"), pytest.raises(runs.RunError, match="another process works in it"):
             runs.run(tmp_path / "a", CONFIG, SEEDS, force=force)
     assert content(tmp_path / "a") == before
     runs.run(tmp_path / "a", CONFIG, SEEDS)  # the lock is gone

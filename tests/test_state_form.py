@@ -5,7 +5,7 @@ import pytest
 import torch
 from strategies import assert_close, empirical_kernel_loops
 
-from ictd import inputs, state_form, tasks
+from ictd import inputs, tasks
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.prompt import build_prompt, rows
 from ictd.state_form import full_matrices, kernel, readout, state_values
@@ -190,19 +190,6 @@ def test_kernel_is_safe_where_a_state_was_never_a_source(dtype):
     assert torch.isfinite(A.grad).all()
 
 
-def test_inputs_hold_the_context():
-    """Tensors of the arrays, in the type asked for; the prompts are those of `build_prompt`."""
-    batch, contexts = instance()
-    for dtype in (torch.float32, torch.float64):
-        given = inputs.from_contexts(batch, contexts, dtype)
-        assert given.features.dtype == given.rewards.dtype == given.prompts().dtype == dtype
-        assert_close(given.prompts(), prompts(batch, contexts), 1e-6 if dtype == torch.float32 else 0)
-        assert given.states.tolist() == contexts.states.tolist()
-    assert_close(given[1].prompts(), prompts(batch, contexts)[1], 0)
-    with np.errstate(divide="ignore"):
-        np.testing.assert_array_equal(given.log_counts, np.log(contexts.empirical()[0]))
-
-
 def test_values_of_states():
     """Masked: every state has a value, which its columns show. Not masked: the mean of the columns, NaN without one."""
     batch, contexts = instance(5)
@@ -255,7 +242,7 @@ GOOD = {name: torch.zeros(1, *shape, dtype=torch.float64) for name, shape in
         ({"form": "independent_heads"}, ValueError, "form must be one of 'tsm', 'dual_head'; got 'independent_heads'"),
         ({"gamma": 1}, ValueError, r"gamma must be in \[0, 1\); got 1"),
         ({"n_layers": 0}, ValueError, "n_layers must be an integer of at least 1; got 0"),
-        ({"inputs": None}, TypeError, "inputs must be of type Inputs; got None"),
+        ({"batch": None}, TypeError, "batch must be of type Inputs; got None"),
         ({"parameters": None}, TypeError, "parameters must be of type dict; got None"),
         ({"parameters": {}}, ValueError, "parameters must be one of the combinations"),
         ({"parameters": {"V": GOOD["V"]}}, ValueError, "parameters must be one of the combinations.*V"),
@@ -273,89 +260,20 @@ def test_bad_arguments(function, changes, kind, message):
     """The read-outs refuse what does not fit, in place of an answer that looks right."""
     good = {
         "parameters": {name: GOOD[name] for name in ("value_weights", "score_matrix")},
-        "inputs": inputs.from_contexts(*instance()),
+        "batch": inputs.from_contexts(*instance()),
     }
     with pytest.raises(kind, match=f"^{message}"):
         function(**({"gamma": GAMMA, "n_layers": LAYERS} | good | changes))
 
 
-def test_contexts_of_other_tasks():
-    """Contexts must be one for each task, with its states."""
-    batch, contexts = instance()
-    for wrong in (contexts[0], contexts.reshape((4, 2)), tasks.Contexts(contexts.states, contexts.rewards, S + 1)):
-        with pytest.raises(ValueError, match="^contexts must have one context for each task"):
-            inputs.from_contexts(batch, wrong)
-    with pytest.raises(TypeError, match="^dtype must be a floating torch.dtype"):
-        inputs.from_contexts(batch, contexts, torch.int64)
-    with pytest.raises(TypeError, match="^batch must be of type Tasks"):
-        inputs.from_contexts(contexts, contexts)
-    assert state_form.leading_shape(parameters_of(("V", "A"), LAYERS)) == (K,)
-
-
 # ------------------------------------------------------------------- numbers and shapes that do not fit
-
-FIELDS = ("features", "log_counts", "transition", "mean_reward", "states", "rewards")
-
-
-def misshapen(tensor):
-    """The tensor with an axis too many, too few, exchanged, or of length 1."""
-    yield tensor[None]
-    yield tensor[0]
-    yield tensor.swapaxes(0, -1)
-    yield torch.cat([tensor, tensor])
-    for axis in range(tensor.ndim):
-        yield tensor.narrow(axis, 0, 1)
-        yield tensor.narrow(axis, 0, tensor.shape[axis] - 1)
-        yield tensor.unsqueeze(axis)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-def test_inputs_of_another_shape_are_refused(field):
-    """None of them may be broadcast in silence; only the number of features is free."""
-    batch, contexts = instance()
-    good = vars(inputs.from_contexts(batch[0], contexts[0]))
-    for wrong in misshapen(good[field]):
-        if wrong.shape[:-1] == good[field].shape[:-1] and field == "features":
-            continue
-        with pytest.raises((ValueError, TypeError), match="must"):
-            inputs.Inputs(**(good | {field: wrong}))
-
-
-@pytest.mark.parametrize(
-    "changes, kind, message",
-    [
-        ({"features": None}, TypeError, "features must be a floating-point torch.Tensor; got None"),
-        ({"features": np.ones((4, S, D))}, TypeError, "features must be a floating-point torch.Tensor"),
-        ({"features": torch.full((4, S, D), np.nan, dtype=torch.float64)}, ValueError, "features must be finite"),
-        ({"features": torch.full((4, S, D), 1e160, dtype=torch.float64)}, ValueError,
-         "features must give finite results in torch.float64; .*inner products overflow"),
-        ({"features": torch.ones(4, S, D)}, TypeError, "log_counts must be of torch.float32"),
-        ({"features": torch.ones(4, S, D, device="meta")}, TypeError, "features must be a dense tensor"),
-        ({"log_counts": torch.full((4, S), np.inf, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
-        ({"log_counts": torch.full((4, S), -np.inf, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
-        ({"log_counts": torch.full((4, S), np.nan, dtype=torch.float64)}, ValueError, "log_counts must be finite or"),
-        ({"transition": -torch.ones(4, S, S, dtype=torch.float64)}, ValueError, "transition must have non-negative"),
-        ({"transition": torch.ones(4, S, S, dtype=torch.float64)}, ValueError, "transition must have non-negative"),
-        ({"rewards": None}, ValueError, "states and rewards must be given together"),
-        ({"rewards": torch.full((4, N), np.inf, dtype=torch.float64)}, ValueError, "rewards must be finite"),
-        ({"states": torch.full((4, N + 1), S)}, ValueError, "states must be from 0 to 5; got 6"),
-        ({"states": torch.zeros(4, N + 1)}, TypeError, "states must be a torch.Tensor of int64"),
-    ],
-)  # fmt: skip
-def test_inputs_are_checked(changes, kind, message):
-    batch, contexts = instance()
-    with pytest.raises(kind, match=f"^{message}"):
-        inputs.Inputs(**(vars(inputs.from_contexts(batch[0], contexts[0])) | changes))
 
 
 @pytest.mark.parametrize("dtype, scale", [(torch.float16, 256), (torch.float32, 2e19), (torch.float64, 2e160)])
 def test_features_whose_scores_overflow_are_refused(dtype, scale):
     """For example 256 in float16, whose square is beyond 65504."""
-    batch, contexts = instance()
-    large = tasks.Tasks(batch.transition, batch.reward, np.sign(batch.features) * scale)
-    with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
-        inputs.from_contexts(large, contexts, dtype)
-    X = torch.tensor(large.features[0, 0], dtype=dtype)
+    batch, _ = instance()
+    X = torch.tensor(np.sign(batch.features[0, 0]) * scale, dtype=dtype)
     with pytest.raises(ValueError, match="^features must give finite results in .*inner products overflow"):
         kernel(torch.eye(D, dtype=dtype), X, torch.zeros(S, dtype=dtype))
     half = (X / scale * np.finfo(np.float16).max ** 0.25 if dtype == torch.float16 else X / scale).to(dtype)
@@ -395,12 +313,12 @@ def test_a_kernel_names_what_is_not_finite(score, log, message):
     arguments = torch.full((D, D), score), torch.ones(S, D), torch.full((S,), log)
     with pytest.raises(ValueError, match=message):
         kernel(*arguments)
-    assert torch.isnan(kernel(*arguments, finite=False)).all()
+    assert torch.isnan(kernel.trusted(*arguments)).all()
 
 
 @pytest.mark.parametrize("names", [("value_weights", "score_matrix"), ("V", "A")])
 def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
-    """Finite parameters that are too large raise; ``finite=False`` gives NaN for their set alone."""
+    """Finite parameters that are too large raise; ``readout.trusted`` gives NaN for their set alone."""
     batch, contexts = instance()
     parameters = {name: value.detach() for name, value in parameters_of(names, 1).items()}
     given = inputs.from_contexts(batch, contexts)
@@ -410,7 +328,7 @@ def test_values_that_overflow_are_refused_and_stay_in_their_set(names):
     for function in (readout, state_values):
         with pytest.raises(ValueError, match="^parameters must give finite values in torch.float64"):
             function(parameters, given, GAMMA, LAYERS)
-    found = readout(parameters, given, GAMMA, LAYERS, finite=False)
+    found = readout.trusted(parameters, given, GAMMA, LAYERS)
     assert not torch.isfinite(found[0]).all() and torch.equal(found[1], good[1])
     for value in parameters.values():  # NaN is no surprise
         value[0] = torch.nan
@@ -428,11 +346,15 @@ def test_matrix_form_computes_in_the_type_of_the_inputs(dtype):
 
 
 def test_limits_have_no_columns():
-
+    """Masked parameters have values of states there, as no columns are needed; all other read-outs are refused."""
     batch, _ = instance()
-    parameters = {name: value for name, value in GOOD.items() if name in ("value_weights", "score_matrix")}
     limit = inputs.limit_inputs(batch)
-    for call in (limit.prompts, lambda: readout(parameters, limit, GAMMA, LAYERS)):
-        with pytest.raises(ValueError, match="^inputs must hold contexts of finite length"):
+    masked, free = ({name: GOOD[name] for name in names} for names in (masked_names("tsm"), ("V", "A")))
+    for call in (
+        lambda: readout(masked, limit, GAMMA, LAYERS),
+        lambda: readout(free, limit, GAMMA, LAYERS),
+        lambda: state_values(free, limit, GAMMA, LAYERS),
+    ):
+        with pytest.raises(ValueError, match="^batch must hold contexts of finite length"):
             call()
-    assert limit[1:].states is None and len(limit[1:].features) == K - 1
+    assert state_values(masked, limit, GAMMA, LAYERS).shape == (K, 4, S)

@@ -3,19 +3,24 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 
 import numpy as np
+import own_tasks
 import pytest
 
 pretrain = pytest.importorskip("ictd.pretrain", reason="needs torch")
 
 from test_runs import leaves, replaced  # noqa: E402
 
-from ictd import _cluster, runs, sweep  # noqa: E402
-from ictd.pretrain import steps  # noqa: E402
+from ictd import runs  # noqa: E402
+from ictd.pretrain import identity, steps  # noqa: E402
+from ictd.runs import cluster as clusters  # noqa: E402
+from ictd.runs import grid as grids  # noqa: E402
+from ictd.runs import sweep  # noqa: E402
 
 SMALL = {
     "n_states": 4, "dim": 2, "n_layers": 2, "n_transitions": 20, "n_steps": 30, "batch_size": 4, "n_records": 3,
@@ -26,7 +31,7 @@ SEEDS = (0, 1)
 
 def points(n_steps=30, **several):
     values = {name: [value] for name, value in SMALL.items()} | {"n_steps": [n_steps]} | several
-    return sweep.grid(values)
+    return grids.grid(values)
 
 
 GRID = points(gamma=[0.5, 0.9], objective=["td", "mc"])
@@ -71,7 +76,7 @@ def test_grid_is_the_product_in_order():
 )
 def test_values_may_come_from_numpy_or_an_iterator(several):
     """Settings and names are those of plain numbers, which JSON can hold."""
-    grid = sweep.grid(several)
+    grid = grids.grid(several)
     assert [point.name for point in grid][:2] == ["gamma-0.5_n_layers-1", "gamma-0.5_n_layers-2"]
     assert json.loads(json.dumps([point.settings for point in grid])) == [
         {"gamma": gamma, "n_layers": layers} for gamma in (0.5, 0.25) for layers in (1, 2)
@@ -95,7 +100,7 @@ def test_values_may_come_from_numpy_or_an_iterator(several):
 )
 def test_grid_refuses_what_is_no_grid(values, kind, message):
     with pytest.raises(kind, match=f"^{message}"):
-        sweep.grid(values)
+        grids.grid(values)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_grid_refuses_what_is_no_grid(values, kind, message):
 )
 def test_labels_stay_inside_the_folder(label, kind):
     with pytest.raises(kind, match="^(the name of a point|points|label) must"):
-        sweep.grid({"gamma": [0.5, 0.9]}, label)
+        grids.grid({"gamma": [0.5, 0.9]}, label)
 
 
 def test_points_are_what_they_say():
@@ -128,9 +133,9 @@ def test_points_are_what_they_say():
         ("../a", ()): ValueError,
     }.items():
         with pytest.raises(kind, match="^(settings|the name of a point) must"):
-            sweep.Point(arguments[0], dict(arguments[1]), config)
+            grids.Point(arguments[0], dict(arguments[1]), config)
     with pytest.raises(TypeError, match="^config must be of type Config; got None"):
-        sweep.Point("a", {}, None)
+        grids.Point("a", {}, None)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_points_are_what_they_say():
 )
 def test_grid_refuses_what_makes_no_points(options, message):
     with pytest.raises(TypeError, match=f"^{message}"):
-        sweep.grid({"gamma": [0.5, 0.9]}, **options)
+        grids.grid({"gamma": [0.5, 0.9]}, **options)
 
 
 def test_grid_refuses_bad_points_before_any_work():
@@ -162,13 +167,13 @@ def test_a_point_is_a_run(local, tmp_path):
     assert sorted(os.listdir(local / GRID[2].name)) == sorted(os.listdir(tmp_path / "a"))
 
 
-def test_the_table_holds_settings_and_figures(local):
+def test_the_table_holds_settings_and_numbers(local):
     table = json.loads((local / "sweep.json").read_text())
     assert table["vary"] == {"gamma": [0.5, 0.9], "objective": ["td", "mc"]}
     assert table["seeds"] == list(SEEDS)
     for point, row in zip(GRID, table["points"], strict=True):
-        figures = runs.read(local / point.name).figures()
-        assert row == {"folder": point.name, "settings": point.settings, "status": "finished", "error": None} | figures
+        numbers = runs.read(local / point.name).numbers()
+        assert row == {"folder": point.name, "settings": point.settings, "status": "finished", "error": None} | numbers
 
 
 def test_again_it_skips_what_is_finished_and_goes_on_with_the_rest(local, tmp_path, monkeypatch):
@@ -241,8 +246,12 @@ def test_a_sweep_can_be_extended_and_reordered(tmp_path):
     """More values of what varies: finished points stay, only new ones run."""
     sweep.sweep(tmp_path / "a", points(gamma=[0.5, 0.9]), [0])
     before = (tmp_path / "a" / "gamma-0.5" / "summary.json").read_bytes()
-    said = []
+    overview, said = tmp_path / "a" / "figure-overview.svg", []
+    overview.write_text("<svg/>")
+    sweep.sweep(tmp_path / "a", points(gamma=[0.5, 0.9]), [0])
+    assert overview.exists()  # the points are those that it shows
     rows = sweep.sweep(tmp_path / "a", points(gamma=[0.7, 0.9, 0.5]), [0], report=said.append)
+    assert not overview.exists()
     assert [row["folder"] for row in rows] == ["gamma-0.7", "gamma-0.9", "gamma-0.5"]
     assert [row["status"] for row in rows] == ["finished"] * 3
     assert len(said) == 1 and "gamma-0.7" in said[0]
@@ -254,7 +263,8 @@ def test_a_sweep_can_be_extended_and_reordered(tmp_path):
 
 def test_force_removes_what_the_old_sweep_wrote_and_nothing_else(tmp_path):
     folder = tmp_path / "a"
-    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,), draw_overview=lambda rows: {"figure-overview.svg": b"<svg/>"})
+    sweep.sweep(folder, points(gamma=[0.5, 0.9]), (0,))
+    (folder / "figure-overview.svg").write_text("<svg/>")
     (folder / "gamma-0.9" / "notes.txt").write_text("mine")
     (folder / "plan.txt").write_text("mine")
     sweep.sweep(folder, points(gamma=[0.5, 0.7]), (1,), force=True)
@@ -291,8 +301,6 @@ def test_bad_arguments_are_refused_before_anything_is_written(tmp_path):
         ({"checkpoint_seconds": -1}, ValueError, "checkpoint_seconds must be in"),
         ({"progress": 1}, TypeError, "progress must be True or False"),
         ({"force": "no"}, TypeError, "force must be True or False"),
-        ({"draw": 3}, TypeError, "draw must be a function or None"),
-        ({"draw_overview": "all"}, TypeError, "draw_overview must be a function or None"),
         ({"report": []}, TypeError, "report must be a function or None"),
         ({"folder": None}, TypeError, "folder must be a str or a Path"),
     ]:
@@ -336,6 +344,42 @@ def test_a_folder_with_other_things_is_refused(tmp_path, force):
         with pytest.raises(runs.RunError, match="holds files but no sweep|is damaged"):
             sweep.sweep(tmp_path / name, GRID, SEEDS, force=force)
         assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+# ------------------------------------------------------------------------------------------ own tasks
+
+
+def test_a_sweep_on_own_tasks(tmp_path):
+    """Every point draws them; going on with others is refused."""
+    folder, grid = tmp_path / "a", points(n_steps=4, gamma=[0.5, 0.9])
+    rows = sweep.sweep(folder, grid, SEEDS, sample=own_tasks.lazy_walk)
+    assert [row["status"] for row in rows] == ["finished"] * 2
+    for point in grid:
+        runs.run(tmp_path / point.name, point.config, SEEDS, sample=own_tasks.lazy_walk)
+        assert_same_history(folder / point.name, tmp_path / point.name)
+    table = json.loads((folder / "sweep.json").read_text())
+    assert table["tasks"] == identity.origin(own_tasks.lazy_walk) and table["config"]["family"] is None
+    assert set(sweep.check(folder, grid, SEEDS, 1, sample=own_tasks.lazy_walk).values()) == {"finished"}
+    for other in (None, own_tasks.ring):
+        with pytest.raises(runs.OtherRunError) as caught:
+            sweep.sweep(folder, grid, SEEDS, sample=other)
+        assert caught.value.field == "tasks"
+    more = sweep.sweep(folder, points(n_steps=4, gamma=[0.5, 0.9, 0.1]), SEEDS, sample=own_tasks.lazy_walk)
+    assert [row["status"] for row in more] == ["finished"] * 3
+
+
+@pytest.mark.parametrize(
+    "several, sample, message",
+    [
+        ({"n_states": [4, 5]}, own_tasks.ring, "sample must give tasks with n_states = 5; got n_states = 4"),
+        ({"family": ["boyan", "ring"]}, own_tasks.ring, "family must be left at 'boyan' where sample draws the tasks"),
+        ({"gamma": [0.5, 0.9]}, own_tasks.ring_by_partial, "sample must be a function that can be imported again"),
+    ],
+)
+def test_tasks_must_fit_all_points(tmp_path, several, sample, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        sweep.sweep(tmp_path / "a", points(**several), SEEDS, sample=sample)
+    assert os.listdir(tmp_path) == []
 
 
 # ------------------------------------------------------------------------------------- on a real cluster
@@ -415,6 +459,55 @@ def test_the_cluster_goes_on_from_a_local_checkpoint(cluster, local, tmp_path, m
         assert_same_history(tmp_path / "a" / point.name, local / point.name)
 
 
+def test_workers_draw_own_tasks(cluster, tmp_path):
+    grid = points(n_steps=4, gamma=[0.5, 0.9])
+    options = {"scheduler": cluster.scheduler_address, "sample": own_tasks.lazy_walk}
+    rows = sweep.sweep(tmp_path / "a", grid, SEEDS, **options)
+    assert [row["status"] for row in rows] == ["finished"] * 2, rows
+    for point in grid:
+        runs.run(tmp_path / "b" / point.name, point.config, SEEDS, sample=own_tasks.lazy_walk)
+        assert_same_history(tmp_path / "a" / point.name, tmp_path / "b" / point.name)
+        assert runs.read(tmp_path / "a" / point.name).sample == "own_tasks:lazy_walk"
+
+
+def test_a_worker_with_other_tasks_is_named():
+    here = identity.origin(own_tasks.ring)
+    for wrong, words in {
+        "own_tasks:nothing": "a worker cannot import own_tasks:nothing as it is in this process: .*nothing",
+        "no_such_module:ring": "a worker cannot import no_such_module:ring as it is .*: No module named",
+        "own_tasks:lazy_walk": "a worker cannot import own_tasks:lazy_walk as it is .*: .* has another source",
+    }.items():
+        with pytest.raises(clusters.ClusterError, match=words):
+            clusters.work(GRID[0].config, SEEDS, None, 1, pretrain.versions(), here | {"function": wrong})
+
+
+def test_tasks_of_the_main_program_are_not_sent(tmp_path):
+    """Workers could not import them; nothing is written."""
+    (tmp_path / "main.py").write_text(
+        """
+from own_tasks import ring
+from test_sweep import SEEDS, points
+
+from ictd.runs import sweep
+
+
+def sample(count, rng):
+    return ring(count, rng)
+
+
+try:
+    sweep.sweep("a", points(), SEEDS, sample=sample, scheduler="tcp://127.0.0.1:1")
+except ValueError as error:
+    print(error)
+"""
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "main.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=env)
+    assert "sample must be in a module that workers can import; sample is in __main__" in done.stdout, done
+    assert os.listdir(tmp_path) == ["main.py"]
+
+
 def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path):
     runs.begin(tmp_path / "a" / GRID[1].name, GRID[1].config, SEEDS, 1, {})
     (tmp_path / "a" / GRID[1].name / "checkpoint.npz").write_bytes(b"damaged")
@@ -428,14 +521,14 @@ def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path)
 def test_other_versions_are_refused_before_anything_is_written(cluster, tmp_path, monkeypatch):
     versions = pretrain.versions() | {"ictd": "9.9"}
     monkeypatch.setattr(pretrain, "versions", lambda: versions)
-    with pytest.raises(_cluster.ClusterError, match="worker at tcp://.* has ictd .*, and this process has ictd 9.9"):
+    with pytest.raises(clusters.ClusterError, match="worker at tcp://.* has ictd .*, and this process has ictd 9.9"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=cluster.scheduler_address)
     assert not (tmp_path / "a").exists()
 
 
 def test_a_worker_that_joins_late_checks_its_version():
-    with pytest.raises(_cluster.ClusterError, match="a worker has ictd .* this process has ictd 9.9"):
-        _cluster.work(GRID[0].config, SEEDS, None, 1, {"ictd": "9.9"})
+    with pytest.raises(clusters.ClusterError, match="a worker has ictd .* this process has ictd 9.9"):
+        clusters.work(GRID[0].config, SEEDS, None, 1, {"ictd": "9.9"})
 
 
 def test_a_cluster_without_workers_is_named(tmp_path):
@@ -443,13 +536,13 @@ def test_a_cluster_without_workers_is_named(tmp_path):
     options = {"processes": True, "dashboard_address": ":0", "silence_logs": 50, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=0, **options) as empty:
         address = empty.scheduler_address
-        with pytest.raises(_cluster.ClusterError, match=f"{address} has no workers after 0.5 s"):
+        with pytest.raises(clusters.ClusterError, match=f"{address} has no workers after 0.5 s"):
             sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
     assert not (tmp_path / "a").exists()
-    with pytest.raises(_cluster.ClusterError, match=f"no scheduler answers at {address} within 0.5 s"):
+    with pytest.raises(clusters.ClusterError, match=f"no scheduler answers at {address} within 0.5 s"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=address, patience=0.5)
     for wrong in ("here", "tcp://", ""):
-        with pytest.raises(_cluster.ClusterError, match="no scheduler answers"):
+        with pytest.raises(clusters.ClusterError, match="no scheduler answers"):
             sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler=wrong, patience=0.5)
     assert not (tmp_path / "a").exists()
 
@@ -459,7 +552,7 @@ def test_when_all_workers_go_what_is_finished_stays(cluster, tmp_path):
     grid = points(n_steps=3000, gamma=[0.5, 0.9])
     killer = WhenBusy(cluster, lambda state: cluster.scale(0))
     killer.start()
-    with pytest.raises(_cluster.ClusterError, match="no workers for 1 s; what is finished is saved"):
+    with pytest.raises(clusters.ClusterError, match="no workers for 1 s; what is finished is saved"):
         sweep.sweep(tmp_path / "a", grid, SEEDS, scheduler=cluster.scheduler_address, patience=1)
     assert killer.done
     table = json.loads((tmp_path / "a" / "sweep.json").read_text())
@@ -469,7 +562,7 @@ def test_when_all_workers_go_what_is_finished_stays(cluster, tmp_path):
 
 def test_without_distributed_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(_cluster.ClusterError, match=r"pip install 'ictd\[cluster\]'"):
+    with pytest.raises(clusters.ClusterError, match=r"pip install 'ictd\[cluster\]'"):
         sweep.sweep(tmp_path / "a", GRID, SEEDS, scheduler="tcp://127.0.0.1:1")
     assert not (tmp_path / "a").exists()
 

@@ -10,7 +10,7 @@ from strategies import assert_close, contexts, loops, masked_softmax, random_arr
 from ictd import td
 from ictd.dual_head import DualHeadLayer
 from ictd.prompt import build_prompt, memory_offset, rows
-from ictd.temporal_shift import TSMLayer, shift_matrices, temporal_shift
+from ictd.temporal_shift import TSMLayer, shift_matrices, temporal_shift, tsm_step
 
 gammas = st.sampled_from([0.0, 0.5, 0.9, 0.99])
 shapes = st.tuples(st.integers(1, 5), st.integers(1, 20))
@@ -117,6 +117,18 @@ def test_an_offset_acts_for_one_layer(c, seed):
         later = td.weighted_softmax_td(x, c.rewards, c.gamma, c.n_steps - 1, sizes[1:], initial=first[1])
         expected = np.concatenate([first[:1], later])
     assert_close(values, expected)
+
+
+def test_the_layer_is_its_step():
+    """The function takes the matrices with the prompt, and checks them as the layer does."""
+    Z, V, A = tensors(*random_arrays(0, 3, 5))
+    layer = TSMLayer(V, A, 0.9)
+    assert torch.equal(tsm_step(Z, V, A, 0.9), layer(Z))
+    with pytest.raises(ValueError, match=r"^gamma must be in \[0, 1\); got 1"):
+        tsm_step(Z, V, A, 1)
+    layer.V[0, 0] = torch.inf  # as by a training that diverged
+    with pytest.raises(ValueError, match="^V must be finite in torch.float64; it holds NaN or infinity"):
+        layer(Z)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -40,7 +40,9 @@ N_HOURS = 1500
 
 def frozenlake():
     """The module make_frozenlake."""
-    spec = importlib.util.spec_from_file_location("make_frozenlake", HERE / "make_frozenlake.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_frozenlake", HERE / "make_frozenlake.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -60,7 +62,9 @@ def games():
         while not over:
             action = min(bisect_right(bounds[state], rng.random()), 3)
             next_state, reward, terminated, truncated, _ = env.step(action)
-            lines.append(f"{game},{step},{state},{reward:g},{int(terminated)},{int(truncated)}")
+            lines.append(
+                f"{game},{step},{state},{reward:g},{int(terminated)},{int(truncated)}"
+            )
             state, step, over = int(next_state), step + 1, terminated or truncated
     return lines
 
@@ -72,14 +76,24 @@ def visits():
     rows, begin = [], 0.0
     for session in range(1, N_SESSIONS + 1):
         begin += rng.exponential(60)
-        second, page = begin, bisect_right([0.6, 0.8], rng.random())  # home, search or product
+        second, page = (
+            begin,
+            bisect_right([0.6, 0.8], rng.random()),
+        )  # home, search or product
         while page < GONE:
             after = min(bisect_right(bounds[page], rng.random()), GONE)
-            paid = round(float(rng.gamma(4, 15)), 2) if after < GONE and PAGES[after] == "thanks" else 0
+            paid = (
+                round(float(rng.gamma(4, 15)), 2)
+                if after < GONE and PAGES[after] == "thanks"
+                else 0
+            )
             rows.append((round(second), session, PAGES[page], paid))
             second += 5 + rng.exponential(40)
             page = after
-    return ["time,session,page,paid", *(f"{t},{s},{page},{paid:g}" for t, s, page, paid in sorted(rows))]
+    return [
+        "time,session,page,paid",
+        *(f"{t},{s},{page},{paid:g}" for t, s, page, paid in sorted(rows)),
+    ]
 
 
 def heating():

@@ -12,7 +12,6 @@ from ictd.evaluate.result import Evaluation
 from ictd.evaluate.trained import check_model, trained_values
 from ictd.evaluate.uncertainty import standard_error
 
-
 # Where neither the caller nor a model says it.
 GAMMA, N_LAYERS = 0.9, 50
 

@@ -6,14 +6,12 @@ import io
 import math
 import os
 import re
-import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ictd import _checks, _text
+from ictd import _checks, _files, _text
 from ictd.evaluate.arguments import numbered
 
 # "At its limit" means within this share of the largest value.
@@ -172,7 +170,7 @@ class Evaluation(_checks.ReadOnly):
         ValueError
             If a label is not valid text.
         """
-        path = checked_path(path)
+        path = _files.file_path("path", path)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
@@ -193,7 +191,7 @@ def _short(number, digits):
 
 def _put(path, data, overwrite):
     if not overwrite:
-        return _write(path, data, overwrite)
+        return _files.create(path, lambda file: file.write(data))
     stream = STREAM.fullmatch(os.path.abspath(path))
     if stream:  # also where it leads to a file: that belongs to the shell
         with open(os.dup(int(stream[1] or ("stdin", "stdout", "stderr").index(stream[2]))), "wb") as file:
@@ -204,43 +202,7 @@ def _put(path, data, overwrite):
         target = Path(os.path.realpath(path))
         if target.is_symlink():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        _write(target, data, overwrite)
-
-
-def _write(path, data, overwrite):
-    """Write a file beside its place and move it there when it is complete."""
-    new = path.parent / f".{secrets.token_hex(8)}.partial"
-    try:
-        with open(new, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if overwrite:
-            if path.exists():
-                shutil.copymode(path, new)
-            os.replace(new, path)
-        else:
-            _move_to_free_place(new, path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _move_to_free_place(new, path):
-    try:
-        os.link(new, path)  # refuses a place that is taken, at once
-    except FileExistsError:
-        raise
-    except OSError as error:  # no links on this file system
-        if os.path.lexists(path):
-            raise FileExistsError(17, "File exists", str(path)) from error
-        os.replace(new, path)
-
-
-def checked_path(path):
-    """The path as a `Path`."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a string or a path; got {_checks.describe(path)}")
-    return Path(path)
+        _files.write_bytes(target, data)
 
 
 def one_line(text):

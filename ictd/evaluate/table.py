@@ -8,10 +8,10 @@ import stat
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from ictd import _checks
+from ictd import _checks, _files
 from ictd.evaluate import columns
 from ictd.evaluate.arguments import LARGEST, MISSING_WORDS, TRUTHS
-from ictd.evaluate.result import checked_path, one_line
+from ictd.evaluate.result import one_line
 
 # Records that are turned into columns at once.
 BLOCK = 4096
@@ -45,7 +45,10 @@ def content(path):
         if not isinstance(data, (bytes, bytearray)):
             raise TypeError(f"path.read() must return text or bytes; got {_checks.describe(data)}")
         return name, data
-    path = checked_path(path)
+    try:
+        path = _files.file_path("path", path)
+    except ValueError as error:
+        raise FileFault(f"{path!r}: cannot be read: {error}") from None
     name = one_line(str(path))
     try:
         mode = path.stat().st_mode

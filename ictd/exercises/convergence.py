@@ -177,9 +177,7 @@ _MARTINGALE_MISTAKES = {
         _increments(lambda h, Ph, here, there: h[there] - h[here])
     ),
     "this is h - P h at the state that is entered, which is e_u - mu(u) there: the expectation belongs to the state "
-    "that is left.": (
-        _increments(lambda h, Ph, here, there: h[there] - Ph[there])
-    ),
+    "that is left.": (_increments(lambda h, Ph, here, there: h[there] - Ph[there])),
     "these run against time: the step goes from S_{k-1} to S_k.": (
         _increments(lambda h, Ph, here, there: h[here] - Ph[there])
     ),

@@ -331,7 +331,9 @@ def trapped(answer):
     cases = {}
     for n_states, gamma in [(5, 0.8), (4, 0.5), (6, 0.0)]:
         process = mrp.boyan_chain(n_states, gamma, rng)
-        weights = process.stationary() * np.exp(kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X))
+        weights = process.stationary() * np.exp(
+            kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X)
+        )
         M = weights / weights.sum(axis=1, keepdims=True)
         w_target = float(rng.uniform(0.5, 1.5) * rng.choice([-1, 1]))
         task = M, process.transition, process.reward, process.stationary()

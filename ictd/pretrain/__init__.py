@@ -1,12 +1,26 @@
 """Pretraining on random tasks, all seeds at once, with checkpoints from which a killed run goes on.
 
-What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart.
+What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart. Tasks are those of
+a family, or of a function of the reader's own.
+
+==============  ============================================================================================
+``config``      the settings of a run (without torch)
+``identity``    what makes a run the run that it is (without torch)
+``sampling``    the tasks of a run (without torch)
+``parameters``  with which a seed begins, and the model of trained ones
+``measures``    what is recorded on held-out tasks
+``pattern``     whether trained parameters show the pattern of the paper (without torch)
+``checkpoint``  arrays and a header in one file (without torch)
+``result``      what a run gives
+``steps``       the steps of a run, and its checkpoints
+``training``    `pretrain` itself
+==============  ============================================================================================
 """
 
 from ictd import _extras
 
 # Where the names live: loaded on first use, as the settings need NumPy only and all others torch.
-_HOME = {
+_HOMES = {
     "Config": "config",
     "check_seeds": "config",
     "pretrain": "training",
@@ -16,15 +30,5 @@ _HOME = {
     "initial_parameters": "parameters",
     "value_error": "measures",
 }
-__all__ = list(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = getattr(_extras.load(f"{__name__}.{_HOME[name]}"), name)
-    return globals()[name]
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+__all__ = list(_HOMES)
+__getattr__, __dir__ = _extras.face(__name__, _HOMES)

@@ -7,15 +7,8 @@ from ictd import _checks, inputs, neu, tasks
 from ictd._settings import numpy_defaults
 from ictd.model import SoftmaxICTD
 from ictd.pretrain.parameters import number_type
+from ictd.pretrain.sampling import HELD_OUT, NEU, sample_tasks, stationary
 from ictd.state_form import kernel, matrix_form, state_values
-
-# Streams of random numbers, beside that of the training.
-_HELD_OUT, _NEU = 2, 3
-
-
-def draw(config, count, rng):
-    """Random tasks with the settings of a run."""
-    return tasks.draw(count, config.n_states, config.dim, rng, config.family, config.features, config.feature_scale)
 
 
 def cosine(found, expected, dimensions):
@@ -26,14 +19,15 @@ def cosine(found, expected, dimensions):
     return (found * expected).sum(dim=axes) / norms
 
 
-def visible(config):
+def visible(config, sample=None):
     """The projection of A on what softmax can see, shape (d, d).
 
     If the features of every state sum to the same number, adding 1 c^T to A adds a constant to the scores of a
-    query: the mean of each column of A is invisible.
+    query: the mean of each column of A is invisible. Of features that a function draws nothing is known, and the
+    projection is the identity.
     """
     identity = torch.eye(config.dim, dtype=torch.float64)
-    if config.features == "gaussian":
+    if sample is not None or config.features == "gaussian":
         return identity
     return identity - 1 / config.dim
 
@@ -41,24 +35,24 @@ def visible(config):
 class HeldOut:
     """Fixed tasks on which all seeds are measured."""
 
-    def __init__(self, config):
+    def __init__(self, config, sample=None):
         self.config = config
         dtype = number_type(config)
-        rng = np.random.default_rng([config.held_out_seed, 0, _HELD_OUT])
-        self.batch = draw(config, config.n_held_out, rng)
+        rng = np.random.default_rng([config.held_out_seed, 0, HELD_OUT])
+        self.batch = sample_tasks(config, config.n_held_out, rng, sample)
         self.contexts = self.batch.sample(config.n_transitions, rng, config.reward_noise)
         self.truth = self.batch.value(config.gamma)
-        mu = self.batch.stationary()
+        mu = stationary(self.batch, sample)
         counts = self.contexts.empirical()[0]
         self.weights = mu if config.free == "none" else counts / counts.sum(axis=-1, keepdims=True)
         self.inputs = inputs.from_contexts(self.batch, self.contexts, dtype)
         self.features = torch.tensor(self.batch.features, dtype=dtype)
         self.log_mu = torch.tensor(np.log(mu), dtype=dtype)
-        rng = np.random.default_rng([config.held_out_seed, 0, _NEU])
-        sizes = (config.neu_batches, config.neu_batch_size, config.n_transitions, config.n_states, config.dim)
-        options = {name: getattr(config, name) for name in ("reward_noise", "family", "features", "feature_scale")}
-        # (batches, 1, T): the second dimension is for the seeds
-        self.windows = inputs.draw_windows(*sizes, rng, dtype, **options)[:, None]
+        rng = np.random.default_rng([config.held_out_seed, 0, NEU])
+        shape = (config.neu_batches, 1, config.neu_batch_size)  # the second dimension is for the seeds
+        batch = sample_tasks(config, config.neu_batches * config.neu_batch_size, rng, sample)
+        contexts = batch.sample(config.n_transitions + 1, rng, config.reward_noise)
+        self.windows = inputs.windows(batch.reshape(shape), contexts.reshape(shape), dtype)
 
     def error(self, values):
         """Value error of shape (...) for values of shape (..., T, S)."""
@@ -68,9 +62,9 @@ class HeldOut:
         """Diagonality, value error and NEU of all seeds; ``block`` is the feature block of their score matrices."""
         config = self.config
         arguments = (config.gamma, config.n_layers, matrix_form(config.form))
-        M = kernel(block.unsqueeze(-3), self.features, self.log_mu, finite=False)
+        M = kernel.trusted(block.unsqueeze(-3), self.features, self.log_mu)
         diagonal = M.diagonal(dim1=-2, dim2=-1)
-        values = state_values(parameters, self.inputs, *arguments, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, *arguments).double().numpy()
         updates = neu.updates(parameters, self.windows, config.neu_batches, *arguments)
         estimate = neu.squared_norm(updates.double())
         return {
@@ -86,7 +80,7 @@ class HeldOut:
         config = self.config
         constructed = SoftmaxICTD.constructed(config.dim, config.n_layers, config.gamma, dtype=number_type(config))
         parameters = {name: value.detach() for name, value in constructed.named_parameters()}
-        values = state_values(parameters, self.inputs, config.gamma, config.n_layers, finite=False).double().numpy()
+        values = state_values.trusted(parameters, self.inputs, config.gamma, config.n_layers).double().numpy()
         return {
             "value_error_constant": float(self.error(self.contexts.constant_value(config.gamma)[:, None])),
             "value_error_certainty_equivalence": float(self.error(self.contexts.certainty_equivalence(config.gamma))),

@@ -1,4 +1,4 @@
-"""The parameters with which a seed begins."""
+"""The parameters with which a seed begins, and the model of those with which it ends."""
 
 import torch
 
@@ -6,6 +6,7 @@ from ictd import _checks
 from ictd._settings import torch_defaults
 from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain.config import Config
+from ictd.state_form import full_matrices
 
 
 def number_type(config):
@@ -52,3 +53,28 @@ def initial_parameters(config, seed):
     else:
         parameters["value_weights"][..., 0] += config.init_reward_weight
     return parameters
+
+
+@torch_defaults()
+def trained_model(config, parameters):
+    """The model of one seed.
+
+    Parameters
+    ----------
+    config : Config
+    parameters : dict of ndarray
+        By name, of shape (sets, ...), as in `result.Result`.
+
+    Returns
+    -------
+    SoftmaxICTD, or FullICTD where V or A is free
+    """
+    values = {name: torch.tensor(array) for name, array in parameters.items()}
+    if config.free != "none":
+        V, A = full_matrices(values, config.dim)
+        return FullICTD.from_matrices(V, A, config.n_layers, config.gamma, form=config.form)
+    model = new_model(SoftmaxICTD, config, torch.Generator())
+    with torch.no_grad():
+        for name, value in values.items():
+            getattr(model, name).copy_(value)
+    return model

@@ -1,7 +1,5 @@
 """What a run gives: its history, its parameters and a summary."""
 
-import dataclasses
-import numbers
 import platform
 from dataclasses import dataclass
 
@@ -9,11 +7,9 @@ import numpy as np
 import torch
 
 from ictd import __version__, _checks
-from ictd._settings import torch_defaults
-from ictd.model import FullICTD, SoftmaxICTD
 from ictd.pretrain.config import Config
-from ictd.pretrain.parameters import new_model
-from ictd.state_form import full_matrices
+from ictd.pretrain.identity import identity, place_of
+from ictd.pretrain.parameters import trained_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +81,8 @@ class Result(_checks.ReadOnly):
         Computing time, over all starts.
     threads : int
         Threads of torch.
+    tasks : dict or None
+        `identity.origin` of the function that drew the tasks; None if it was the family in the settings.
     """
 
     config: Config
@@ -96,11 +94,11 @@ class Result(_checks.ReadOnly):
     value_error_constructed: float
     seconds: float
     threads: int
+    tasks: dict | None = None
 
     def __post_init__(self):
         _checks.freeze(self, **vars(self))
 
-    @torch_defaults()
     def model(self, seed):
         """The trained model of one seed.
 
@@ -113,23 +111,11 @@ class Result(_checks.ReadOnly):
         -------
         SoftmaxICTD, or FullICTD where V or A is free
         """
-        integral = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
-        if not integral or seed not in self.seeds:
-            raise ValueError(f"seed must be one of {', '.join(map(str, self.seeds))}; got {_checks.describe(seed)}")
-        index = self.seeds.index(seed)
-        values = {name: torch.tensor(array[index]) for name, array in self.parameters.items()}
-        config = self.config
-        if config.free != "none":
-            V, A = full_matrices(values, config.dim)
-            return FullICTD.from_matrices(V, A, config.n_layers, config.gamma, form=config.form)
-        model = new_model(SoftmaxICTD, config, torch.Generator())
-        with torch.no_grad():
-            for name, value in values.items():
-                getattr(model, name).copy_(value)
-        return model
+        index = place_of(seed, self.seeds)
+        return trained_model(self.config, {name: values[index] for name, values in self.parameters.items()})
 
     def summary(self):
-        """Settings, versions and the main figures, as JSON can hold them (NaN as None)."""
+        """Settings, versions and the main numbers, as JSON can hold them (NaN as None)."""
         history = self.history
 
         def sets(name, record=-1):
@@ -139,8 +125,7 @@ class Result(_checks.ReadOnly):
 
         return _plain(
             {
-                "config": dataclasses.asdict(self.config),
-                "seeds": self.seeds,
+                **identity(self.config, self.seeds, self.tasks),
                 "versions": versions(),
                 "threads": self.threads,
                 "seconds": round(self.seconds, 3),

@@ -4,30 +4,31 @@ What a seed draws in step t depends on (seed, t) only: neither on the other seed
 """
 
 import dataclasses
-import json
 import time
 
 import numpy as np
 import torch
 
-from ictd import _checks, checkpoint, inputs, neu
+from ictd import _checks, inputs, neu
 from ictd._construction import WEIGHTS
+from ictd.pretrain import checkpoint
 from ictd.pretrain.config import record_shapes
-from ictd.pretrain.measures import HeldOut, cosine, draw, visible
+from ictd.pretrain.identity import difference, identity, origin
+from ictd.pretrain.measures import HeldOut, cosine, visible
 from ictd.pretrain.parameters import initial_parameters, number_type
 from ictd.pretrain.result import History, Result, versions
+from ictd.pretrain.sampling import TRAIN, sample_tasks
 from ictd.state_form import full_matrices, matrix_form
 
 BETAS, MOMENTS = (0.9, 0.999), ("mean", "square")
-# The stream of random numbers for training, beside those of the held-out tasks.
-_TRAIN = 1
 
 
 class Run:
     """The state of a run: parameters, moments of Adam, step, and what was recorded."""
 
-    def __init__(self, config, seeds):
-        self.config, self.seeds = config, seeds
+    def __init__(self, config, seeds, sample=None):
+        self.config, self.seeds, self.sample = config, seeds, sample
+        self.identity = identity(config, seeds, origin(sample))
         starts = [initial_parameters(config, seed) for seed in seeds]
         self.parameters = {
             name: torch.stack([start[name] for start in starts]).requires_grad_() for name in sorted(starts[0])
@@ -40,7 +41,7 @@ class Run:
         self.diverged_at = np.full(len(seeds), -1)
         self.seconds = 0.0
         self.record_steps = config.record_steps()
-        self.held_out = HeldOut(config)
+        self.held_out = HeldOut(config, sample)
 
     @property
     def finished(self):
@@ -93,9 +94,9 @@ class Run:
     def _draw(self):
         """The batch of a step, and a second one where the objective needs it; leading dimensions (K, T)."""
         config = self.config
-        rngs = [np.random.default_rng([seed, self.step, _TRAIN]) for seed in self.seeds]
+        rngs = [np.random.default_rng([seed, self.step, TRAIN]) for seed in self.seeds]
         count = config.batch_size
-        batch = draw(config, 2 * count if config.objective == "neu" else count, rngs)
+        batch = sample_tasks(config, 2 * count if config.objective == "neu" else count, rngs, self.sample)
         longer = config.objective not in ("td", "mc")
         contexts = batch.sample(config.n_transitions + longer, rngs, config.reward_noise)
         if config.objective != "neu":
@@ -114,7 +115,7 @@ class Run:
             if name in parameters:
                 entry[name] = parameters[name].clone()
         entry["cosine_value_weights"] = cosine(weights, torch.tensor(WEIGHTS), 1)
-        projection = visible(config)
+        projection = visible(config, self.sample)
         entry["cosine_score_matrix"] = cosine(projection @ block.double(), projection, 2)
         entry |= self.held_out.measure(parameters, block)
         mean = self.loss_sum / self.loss_count if self.loss_count else self.loss_sum * torch.nan
@@ -139,6 +140,7 @@ class Run:
             **self.held_out.references(),
             seconds=self.seconds,
             threads=torch.get_num_threads(),
+            tasks=self.identity["tasks"],
         )
 
     # -------------------------------------------------------------------------------- checkpoints
@@ -147,8 +149,7 @@ class Run:
         """Write everything that the rest of the run depends on."""
         header = {
             "kind": "pretraining",
-            "config": dataclasses.asdict(self.config),
-            "seeds": list(self.seeds),
+            **self.identity,
             "step": self.step,
             "loss_count": self.loss_count,
             "n_records": len(self.records),
@@ -201,13 +202,10 @@ class Run:
 
     def _compare(self, header, path):
         """Refuse the checkpoint of another run."""
-        mine = json.loads(json.dumps(dataclasses.asdict(self.config) | {"seeds": self.seeds}))
-        theirs = header["config"] | {"seeds": header["seeds"]}
-        for name in [*mine, *theirs]:
-            if mine.get(name) != theirs.get(name):
-                raise checkpoint.CheckpointError(
-                    f"{path} belongs to another run: {name} is {theirs.get(name)} there and {mine.get(name)} here"
-                )
+        found = difference(header, self.identity)
+        if found:
+            name, theirs, mine = found
+            raise checkpoint.CheckpointError(f"{path} belongs to another run: {name} is {theirs} there and {mine} here")
 
     def _split(self, history, count):
         """The entries of a stacked history."""

@@ -6,14 +6,15 @@ import sys
 import threading
 import time
 
-from ictd import _checks, checkpoint
+from ictd import _checks, _files
 from ictd._settings import torch_defaults
 from ictd.pretrain.config import Config, check_seeds
+from ictd.pretrain.sampling import check_sample
 from ictd.pretrain.steps import Run
 
 
 @torch_defaults()
-def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, progress=False):
+def pretrain(config, seeds, sample=None, *, checkpoint_path=None, checkpoint_seconds=5.0, progress=False):
     """Train one model for each seed, all at once.
 
     Parameters
@@ -21,6 +22,14 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
     config : Config
     seeds : iterable of int
         Different and at least 0. A seed gives the initial parameters and the tasks of every step.
+    sample : callable, optional
+        A task distribution of your own, ``sample(count, rng) -> tasks.Tasks`` with leading shape (count,): tasks that
+        are independent of each other, drawn from ``rng``, a numpy.random.Generator, and from nothing else, with
+        ``n_states`` and ``dim`` as in ``config`` and with irreducible processes. It takes the place of ``family``,
+        ``features`` and ``feature_scale``, which are left at their defaults, also for the tasks on which a run is
+        measured. Files of a run name it and hold a hash of its source, so it must be a function at the top level of
+        a module. What softmax cannot see of its features is not known: the cosine of the score matrix is that with
+        the identity.
     checkpoint_path : str or Path, optional
         A file that is written every few seconds, at Ctrl-C and at the end. If it exists, the run goes on from
         it, and on the same machine with as many threads the history is the same bit for bit as without the break.
@@ -38,14 +47,15 @@ def pretrain(config, seeds, *, checkpoint_path=None, checkpoint_seconds=5.0, pro
     ValueError, TypeError
         Bad arguments, before any work is done.
     CheckpointError
-        The file is damaged, or belongs to other settings; it is left as it is.
+        The file is damaged, or belongs to other settings or to another ``sample``; it is left as it is.
     """
     _checks.instance("config", config, Config)
     seeds = check_seeds(seeds)
     checkpoint_seconds = _checks.real("checkpoint_seconds", checkpoint_seconds, low=0)
     progress = _checks.flag("progress", progress)
-    path = None if checkpoint_path is None else checkpoint.place("checkpoint_path", checkpoint_path)
-    run = Run(config, seeds)
+    path = None if checkpoint_path is None else _files.place("checkpoint_path", checkpoint_path)
+    check_sample(sample, config)
+    run = Run(config, seeds, sample)
     if path is not None and path.exists():
         run.restore(path)
 

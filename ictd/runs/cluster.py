@@ -5,14 +5,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from ictd import pretrain, runs
+from ictd import _extras, pretrain
+from ictd.pretrain.identity import function_of
+from ictd.runs.folder import CHECKPOINT
 
 
 class ClusterError(RuntimeError):
     """The cluster cannot be used."""
 
 
-def work(config, seeds, checkpoint_bytes, threads, versions):
+def work(config, seeds, checkpoint_bytes, threads, versions, tasks=None):
     """One run on a worker.
 
     Parameters
@@ -25,6 +27,8 @@ def work(config, seeds, checkpoint_bytes, threads, versions):
         Threads of torch.
     versions : dict
         Those of the client.
+    tasks : dict or None
+        `pretrain.identity.origin` of the function that draws the tasks: it is imported here.
 
     Returns
     -------
@@ -36,13 +40,17 @@ def work(config, seeds, checkpoint_bytes, threads, versions):
 
     if versions["ictd"] != pretrain.versions()["ictd"]:  # a worker that joined late
         raise ClusterError(_other_version("a worker", pretrain.versions()["ictd"], versions["ictd"]))
+    try:
+        sample = function_of(tasks)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ClusterError(f"a worker cannot import {tasks['function']} as it is in this process: {error}") from None
     torch.set_num_threads(threads)  # and not back: another run may be in another thread of this worker
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / runs.CHECKPOINT
+        path = Path(folder) / CHECKPOINT
         if checkpoint_bytes is not None:
             path.write_bytes(checkpoint_bytes)
         # Written at the end only: a worker that dies takes its disk along
-        result = pretrain.pretrain(config, seeds, checkpoint_path=path, checkpoint_seconds=1e9)
+        result = pretrain.pretrain(config, seeds, sample, checkpoint_path=path, checkpoint_seconds=1e9)
         return result, path.read_bytes()
 
 
@@ -69,7 +77,8 @@ def connect(address, patience):
     try:
         import distributed
     except ModuleNotFoundError:
-        raise ClusterError("a cluster needs distributed, which is not installed: pip install 'ictd[cluster]'") from None
+        cure = _extras.cure("distributed")
+        raise ClusterError(f"a cluster needs distributed, which is not installed: {cure}") from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said in our own words
     try:
         distributed.comm.get_address_host_port(distributed.comm.normalize_address(address), strict=True)
@@ -132,7 +141,7 @@ class Cluster:
             if version != mine["ictd"]:
                 raise ClusterError(_other_version(f"the worker at {worker}", version, mine["ictd"]))
 
-    def results(self, jobs, threads):
+    def results(self, jobs, threads, tasks=None):
         """Yield (name, outcome) as runs are done.
 
         A run whose worker dies is started again on another one, up to the limit of the scheduler
@@ -143,6 +152,8 @@ class Cluster:
         jobs : dict of str to (config, seeds, checkpoint)
             As `work` takes them.
         threads : int
+        tasks : dict or None
+            As `work` takes it.
 
         Yields
         ------
@@ -160,7 +171,7 @@ class Cluster:
             if self._has_workers():
                 seen = time.monotonic()
                 for name in waiting:
-                    self.futures[self.client.submit(work, *jobs[name], threads, versions, pure=False)] = name
+                    self.futures[self.client.submit(work, *jobs[name], threads, versions, tasks, pure=False)] = name
                 waiting = []
             elif time.monotonic() - seen > self.patience:
                 raise ClusterError(

@@ -8,7 +8,10 @@ import re
 
 import numpy as np
 
-from ictd import _checks, plots, runs
+from ictd import _checks, _files, plots
+from ictd.runs.folder import TABLE, RunError, entries
+from ictd.runs.saved import read
+from ictd.runs.sweep import read_table
 
 # Larger numbers are those of a seed that diverges; they would flatten all others.
 _LARGEST = 1e6
@@ -17,23 +20,7 @@ _WEIGHTS = {"$w_R$ (reward)": "estimate", "$w_T$ (target)": "bound", "$w_C$ (cur
 _REFERENCES = {"constant": "reference", "certainty_equivalence": "bound", "constructed": "other"}
 
 
-def of_run(run):
-    """All figures of a run.
-
-    Parameters
-    ----------
-    run : runs.SavedRun
-
-    Returns
-    -------
-    dict of str to bytes
-        SVG files by name.
-    """
-    _checks.instance("run", run, runs.SavedRun)
-    return {name: _file(*function(run)) for name, function in OF_RUN.items()}
-
-
-def draw(folder, overwrite=False):
+def write(folder, overwrite=False):
     """Draw the figures of a run, or of a sweep and its finished runs, into their folders.
 
     Parameters
@@ -52,33 +39,33 @@ def draw(folder, overwrite=False):
 
     Raises
     ------
-    runs.RunError
+    RunError
         There is no finished run, or a file is damaged.
     OSError
         A figure cannot be written.
     """
-    folder, overwrite = _checks.file_path("folder", folder), _checks.flag("overwrite", overwrite)
+    folder, overwrite = _files.file_path("folder", folder), _checks.flag("overwrite", overwrite)
     finished, rows, notes = [], [], []
-    if runs.TABLE in runs.entries(folder):
-        for row in runs.read_table(folder)["points"]:
+    if TABLE in entries(folder):
+        for row in read_table(folder)["points"]:
             try:
-                run = runs.read(folder / row["folder"])
-            except runs.RunError as error:
+                run = read(folder / row["folder"])
+            except RunError as error:
                 notes.append(str(error))
                 continue
             finished.append(run)
-            rows.append(row | run.figures() | {"status": "finished"})
+            rows.append(row | run.numbers() | {"status": "finished"})
         if not rows:
-            raise runs.RunError(f"{folder} holds no finished run of its sweep")
+            raise RunError(f"{folder} holds no finished run of its sweep")
     else:
-        finished.append(runs.read(folder))
+        finished.append(read(folder))
     drawings = {run.folder / name: (function, run) for run in finished for name, function in OF_RUN.items()}
     for start in range(0, len(rows), _ROWS):
         drawings[folder / _overview_name(start)] = (_overview, rows[start : start + _ROWS])
     written = [path for path in drawings if overwrite or not path.exists()]
     for path in written:
         function, content = drawings[path]
-        runs.write_bytes(path, _file(*function(content)))
+        _files.write_bytes(path, _file(*function(content)))
     return written, len(drawings) - len(written), notes
 
 
@@ -184,26 +171,6 @@ OF_RUN = {
     "figure-value-error.svg": value_error,
     "figure-neu.svg": neu,
 }
-
-
-def of_sweep(rows):
-    """Value errors of all points beside the reference predictors.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As `sweep.sweep` gives them.
-
-    Returns
-    -------
-    dict of str to bytes
-        One SVG file for each 20 points that are finished.
-    """
-    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, dict) and "status" in row for row in rows):
-        raise TypeError(f"rows must be the list that sweep.sweep gives; got {_checks.describe(rows)}")
-    rows = [row for row in rows if row["status"] == "finished"]
-    starts = range(0, len(rows), _ROWS)
-    return {_overview_name(start): _file(*_overview(rows[start : start + _ROWS])) for start in starts}
 
 
 def _overview_name(start):
