@@ -7,7 +7,6 @@ import copy
 import pickle
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,12 +148,6 @@ def test_a_function_or_nothing():
     assert _checks.function("report", None) is None and _checks.function("report", len) is len
     with pytest.raises(TypeError, match="^report must be a function or None; got 3$"):
         _checks.function("report", 3)
-
-
-def test_paths():
-    assert _checks.file_path("folder", "run") == _checks.file_path("folder", Path("run")) == Path("run")
-    with pytest.raises(TypeError, match="^folder must be a str or a Path; got 3$"):
-        _checks.file_path("folder", 3)
 
 
 @dataclass(frozen=True, eq=False)
