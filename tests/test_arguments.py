@@ -94,6 +94,33 @@ def test_wrong_calls_of_a_public_function():
     refused(lambda: td.weighted_softmax_td([[1.0], [1.0]], [1.0], 0.9, steps=3), TypeError, "argument 'steps'")
 
 
+def test_functions_that_take_any_names():
+    """They get theirs, and what is declared is checked; a missing argument is still one."""
+
+    @declare(count=kinds.integer(low=1))
+    def settings(count, *, scale=2, **others):
+        return count, scale, others
+
+    assert settings(1, colour="red", scale=3) == (1, 3, {"colour": "red"})
+    assert settings(count=np.int8(4)) == (4, 2, {})
+    refused(lambda: settings(0, colour="red"), ValueError, "count must be an integer of at least 1; got 0")
+    refused(lambda: settings(colour="red"), TypeError, "settings() missing 1 required positional argument: 'count'")
+    refused(lambda: settings(1, count=1), TypeError, "settings() got multiple values for argument 'count'")
+
+
+def test_a_result_is_checked_by_its_kind():
+    """With the name of the function, and the lengths of its arguments; the trusted body gives what it gives."""
+
+    @declare(x=kinds.array("n"), returns=kinds.array("n+1"))
+    def longer(x, by=1):
+        return [0] * (len(x) + by)
+
+    result = longer([1, 2])
+    assert result.dtype == np.float64 and result.tolist() == [0, 0, 0]
+    refused(lambda: longer([1, 2], by=2), ValueError, "longer must have shape (3,); got shape (4,)")
+    assert longer.trusted([1, 2], by=2) == [0] * 4
+
+
 def test_signature_name_and_text_stay():
     """What help and the package page show."""
     assert str(inspect.signature(example)) == "(x, rewards, gamma=0.5, *, initial=None)"
