@@ -134,7 +134,8 @@ class Tasks(_checks.ReadOnly):
 
 def _walks(name, value, lengths):
     """Indices of the states of many walks of equal length, at least two for each."""
-    states, n_states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)"), lengths["S"]
+    states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)")
+    n_states = lengths["S"]
     if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
         raise ValueError(f"{name} must have shape (..., n+1) with n >= 1; got shape {states.shape}")
     if states.min() < 0 or states.max() >= n_states:

@@ -98,7 +98,8 @@ def test_check_memory_names_the_column():
         bad = Z[0].copy()
         bad[-2, -1] = 1
         check_memory(bad, 0.5)
-    assert check_memory(Z, 0.5, tolerance=0.3) == pytest.approx(0.25)
+    assert check_memory(Z, 0.5, tolerance=0.3) == check_memory(Z, 0.5, tolerance=0.25) == 0.25
+    assert check_memory(Z[0], 0.5, tolerance=0) == 0
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 2**-8), (torch.bfloat16, 2**-5)])
@@ -154,3 +155,11 @@ def test_check_memory_tolerance_follows_size_and_type():
 def test_a_prompt_has_features_and_a_transition(shape):
     with pytest.raises(ValueError, match="d >= 1 and n >= 1"):
         check_memory(np.zeros(shape), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 1), (7, 3, 4)])
+def test_a_batch_of_prompts_has_the_rows_and_columns_of_one(shape):
+    """However many prompts there are, one column or no feature is too little."""
+    with pytest.raises(ValueError, match=r"^Z must have shape \(\.\.\., d\+3, n\+1\) with d >= 1 and n >= 1"):
+        memory_offset(np.zeros(shape), 0.5)
+    assert not memory_offset(np.zeros((1, 1, 4, 2)), 0.5).any()
