@@ -105,7 +105,7 @@ def best_step(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         step_size = float(found[0])
         if step_size <= 0:
             return f"your step size is {step_size:.4g}; it should be positive."
@@ -114,7 +114,7 @@ def best_step(answer):
             return f"your step size gives the bound {at_yours:.4f}; another one gives less."
         return "the bound at your step size is not the number that you give."
 
-    judge_function(answer, best, cases, mistakes, otherwise, "your pair")
+    judge_function(answer, best, cases, mistakes, advice, "your pair")
     return "Even at its best step size the bound never falls below gamma, since m is at most 1."
 
 
@@ -137,7 +137,7 @@ def martingale(answer):
     }
     cases = {name: (P, np.array(states), u) for name, (P, states, u) in cases.items()}
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         P, states, u = arguments
         h, mu = _poisson(P, u)
         missing = (states[:-1] == u).sum() - (len(states) - 1) * mu[u] - (h[states[0]] - h[states[-1]])
@@ -145,7 +145,7 @@ def martingale(answer):
             return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
         return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
 
-    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your array of increments")
+    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, advice, "your array of increments")
     return "Each increment has mean 0 given the past, whatever the walk did before."
 
 
@@ -177,9 +177,7 @@ _MARTINGALE_MISTAKES = {
         _increments(lambda h, Ph, here, there: h[there] - h[here])
     ),
     "this is h - P h at the state that is entered, which is e_u - mu(u) there: the expectation belongs to the state "
-    "that is left.": (
-        _increments(lambda h, Ph, here, there: h[there] - Ph[there])
-    ),
+    "that is left.": (_increments(lambda h, Ph, here, there: h[there] - Ph[there])),
     "these run against time: the step goes from S_{k-1} to S_k.": (
         _increments(lambda h, Ph, here, there: h[here] - Ph[there])
     ),
@@ -204,12 +202,12 @@ def reweighted_norm(answer):
         weights, P = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
         cases[f"for {n_states} states and gamma = {gamma}"] = X @ X.T, weights, P, gamma
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         if found < _norm()(*arguments):
             return f"some vector is stretched by more than your {float(found):.4g} says."
         return f"no vector is stretched by as much as your {float(found):.4g} says."
 
-    judge_function(answer, _norm(), cases, _NORM_MISTAKES, otherwise, "your norm")
+    judge_function(answer, _norm(), cases, _NORM_MISTAKES, advice, "your norm")
     return "The largest singular value of a small matrix decides."
 
 

@@ -325,7 +325,7 @@ def layer(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         off = np.abs(found - _layer(*arguments)).max(axis=1) > ROUNDING
         if off.sum() == 1 and off[-2]:
             return "only row d+2 is off: look at the target head and its shift."
@@ -336,7 +336,7 @@ def layer(answer):
             "the second."
         )
 
-    judge_function(answer, _layer, cases, mistakes, otherwise, "your output")
+    judge_function(answer, _layer, cases, mistakes, advice, "your output")
     _expect_stable(answer, _layer, 0.8)
     return "Run it L times on a prompt, and you have L steps of weighted softmax TD."
 
@@ -391,7 +391,7 @@ def ignoring(answer):
         ),
     }
 
-    def otherwise(case, result):
+    def advice(case, result):
         setting, Z, A, (d, feature, _) = case
         rng = generator("dual_head_layer.ignoring", setting)
         changed = Z.copy()
@@ -409,7 +409,7 @@ def ignoring(answer):
         cases,
         lambda case: _weights(case[1], _looking()(*case[3])),
         {why: lambda case, wrong=wrong: _weights(case[1], wrong(*case[3])) for why, wrong in mistakes.items()},
-        otherwise,
+        advice,
     )
 
 
@@ -472,7 +472,7 @@ def mean_reward(answer):
         ),
     }
 
-    def otherwise(case, output):
+    def advice(case, output):
         setting, Z, V, A = case
         d = len(Z) - 3
         if np.ptp(output, axis=1).max() > ROUNDING:
@@ -490,7 +490,7 @@ def mean_reward(answer):
         n = Z.shape[1] - 1
         return f"{setting} row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
 
-    judge(found, cases, written(-1, mean), mistakes, otherwise)
+    judge(found, cases, written(-1, mean), mistakes, advice)
     return "A head without scores is an average."
 
 
@@ -549,10 +549,10 @@ def fading(answer):
         "the output is 0.": lambda Z, V, A: 0 * Z,
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         return "the symptom may be gone, but this is another head. Change as little as you can."
 
-    judge_function(answer, _head(), _cases("fading"), mistakes, otherwise, "your output")
+    judge_function(answer, _head(), _cases("fading"), mistakes, advice, "your output")
     _expect_stable(answer, _head())
     return "The weights of every column sum to 1 again, and the query has none of them."
 
@@ -603,7 +603,7 @@ def second_layer(answer):
         "nothing has changed: the output is Z.": lambda Z, A, gamma: Z,
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         right = _second()(*arguments)
         if not close(found[:-2], right[:-2], ROUNDING):
             return "features or rewards change; both must stay."
@@ -611,7 +611,7 @@ def second_layer(answer):
             return "the values are off."
         return "the values are right, but the target memory is not what the next layer needs."
 
-    judge_function(answer, _second(), cases, mistakes, otherwise, "your output")
+    judge_function(answer, _second(), cases, mistakes, advice, "your output")
     return "Four layers agree with four steps. (A layer that overwrites the target memory would pass here, too.)"
 
 

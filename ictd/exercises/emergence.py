@@ -97,7 +97,7 @@ def limit(answer):
             *task,
         )
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         w, gamma, P, r = arguments
         left = w[0] * r + w[1] * gamma * P @ found + w[2] * found
         return (
@@ -105,7 +105,7 @@ def limit(answer):
             f"reaches {np.abs(left).max():.2g}."
         )
 
-    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, otherwise, "your limit")
+    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, advice, "your limit")
     return "No kernel appears in it: the limit does not depend on A."
 
 
@@ -155,7 +155,7 @@ def visible(answer):
     def right(A):
         return A - A.mean(axis=0)
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         (A,) = arguments
         X = features.one_hot(len(A))
         both = [kernels.softmax_kernel(X, X, kernels.bilinear_score(matrix)) for matrix in (A, found)]
@@ -197,7 +197,7 @@ def visible(answer):
         "the kernel is right, but a smaller matrix gives it too: the diagonal need not be 0.": lambda A: A - np.diag(A),
         "you added the means instead of taking them away.": lambda A: A + A.mean(axis=0),
     }
-    judge_function(answer, right, cases, mistakes, otherwise, "your matrix")
+    judge_function(answer, right, cases, mistakes, advice, "your matrix")
     return None
 
 
@@ -362,7 +362,7 @@ def bug_unseen(answer):
 
     left = _diagonality()
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         if close(found[0], left(*arguments)[0], ROUNDING):
             return "the mean is right, the minimum is not."
         return "the mean is off. The kernel was right; only the states that it runs over should change."
@@ -400,7 +400,7 @@ def bug_unseen(answer):
             np.bincount(states[1:], minlength=len(X)) > 0,
         ),
     }
-    judge_function(answer, left, cases, mistakes, otherwise, "your pair")
+    judge_function(answer, left, cases, mistakes, advice, "your pair")
     return None
 
 
@@ -469,13 +469,13 @@ def bug_digits(answer):
         name = f"for n = {n}, d = {d}, gamma = {gamma} and {n_layers} layer{'s' * (n_layers > 1)}"
         cases[name] = x, trajectory.rewards, gamma, w, A, n_layers
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         right = _forward()(*arguments)
         layer = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         where = "look at the scores" if layer == 1 else "the first layer is right, so the scores are: look at the rest"
         return f"the values are off from layer {layer} on; {where if layer else 'layer 0 should hold zeros'}."
 
-    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, otherwise, "your array of values")
+    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, advice, "your array of values")
     return "Now the agreement is one of all digits, for every matrix."
 
 

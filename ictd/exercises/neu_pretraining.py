@@ -37,7 +37,7 @@ def _updates(w):
 
 
 def _fits(name, found, exact, mistakes):
-    """Go on if a number is right; otherwise name the mistake. Too few digits must not look like one."""
+    """Go on if a number is right; advice name the mistake. Too few digits must not look like one."""
     if close(found, exact):
         return
     for (
@@ -151,15 +151,15 @@ def unbiased(answer):
         f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
     }
     many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
-    otherwise = "the mean over pairs is another number. Try two updates by hand."
-    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, otherwise, "your estimate")
+    advice = "the mean over pairs is another number. Try two updates by hand."
+    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, advice, "your estimate")
     few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
     expect(
         more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
         "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
         "looks at one pair after the other.",
     )
-    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, otherwise, "your estimate")
+    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, advice, "your estimate")
     return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
@@ -283,11 +283,11 @@ def one_state(answer):
         for gamma, L in [(0.8, 3), (0.5, 1), (0.6, 2), (0.9, 1), (0.9, 12), (0.95, 40), (0.0, 4)]
     }
 
-    otherwise = (
+    advice = (
         "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative "
         "of v on the right-hand side counts too."
     )
-    judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, otherwise, "your NEU")
+    judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, advice, "your NEU")
     peak = 1 + int(np.argmax([_one_state()(0.9, L) for L in range(1, 60)]))
     return f"At gamma = 0.9 it is largest with {peak} layers."
 
@@ -331,18 +331,20 @@ def trapped(answer):
     cases = {}
     for n_states, gamma in [(5, 0.8), (4, 0.5), (6, 0.0)]:
         process = mrp.boyan_chain(n_states, gamma, rng)
-        weights = process.stationary() * np.exp(kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X))
+        weights = process.stationary() * np.exp(
+            kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X)
+        )
         M = weights / weights.sum(axis=1, keepdims=True)
         w_target = float(rng.uniform(0.5, 1.5) * rng.choice([-1, 1]))
         task = M, process.transition, process.reward, process.stationary()
         cases[f"for {n_states} states and gamma = {gamma}"] = *task, gamma, w_target
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         M, P, r, mu, gamma, w_target = arguments
         phi = 2 * M @ r + gamma * w_target * M @ P @ M @ r + float(found) * M @ M @ r
         return f"c is {mu * r @ phi:.3g}, not 0. Write down phi after two layers with w_R = 1; it is affine in w_C."
 
-    judge_function(answer, _trap(), cases, _TRAP_MISTAKES, otherwise, "your w_C")
+    judge_function(answer, _trap(), cases, _TRAP_MISTAKES, advice, "your w_C")
     return "A minimiser of NEU that answers 0 to every question."
 
 

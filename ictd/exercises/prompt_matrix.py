@@ -88,25 +88,26 @@ def _explain_rows(found, x, rewards, values, gamma):
     own = "the target row should speak of the next column's state; yours speaks of the column's own."
     wraps = "the target of the query wraps around to the first column; nothing follows the query."
     rewarded = "the target row holds reward plus discounted value; the reward has a row of its own."
-    mistakes = [
-        ("the target row lacks the discount.", shifted),
-        (own, gamma * values),
-        (own, np.append(gamma * values[:-1], 0)),
-        (own, values),
-        (
-            "the target row should speak of the next column's state; yours speaks of the previous one.",
-            gamma * np.append(0, values[:-1]),
+    mistakes = {
+        "the target row lacks the discount.": shifted,
+        own: (
+            gamma * values,
+            np.append(gamma * values[:-1], 0),
+            values,
         ),
-        (wraps, gamma * np.roll(values, -1)),
-        (wraps, np.roll(values, -1)),
-        ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", np.zeros(n + 1)),
-        (rewarded, np.append(rewards, 0) + gamma * shifted),
-        ("the target row is discounted twice.", gamma**2 * shifted),
-        (
-            "the target row holds TD errors; it should hold what goes into them.",
-            np.append(rewards, 0) + gamma * shifted - values,
+        "the target row should speak of the next column's state; yours speaks of the previous one.": gamma
+        * np.append(0, values[:-1]),
+        wraps: (
+            gamma * np.roll(values, -1),
+            np.roll(values, -1),
         ),
-    ]
+        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": np.zeros(n + 1),
+        rewarded: np.append(rewards, 0) + gamma * shifted,
+        "the target row is discounted twice.": gamma**2 * shifted,
+        "the target row holds TD errors; it should hold what goes into them.": np.append(rewards, 0)
+        + gamma * shifted
+        - values,
+    }
     name_mistake(target, right[row.target], mistakes)
     expect(
         not agree(target[:n], right[row.target, :n]) or abs(target[n]) < ROUNDING,
@@ -155,7 +156,7 @@ _SIZES = [(7, 3, 0.8), (5, 3, 0.6), (1, 1, 0.9), (12, 5, 0.8), (4, 1, 0.5), (6, 
 
 
 def _prompts(answer, cases, right):
-    """Accept a function whose prompts are right; otherwise explain the first that is not."""
+    """Accept a function whose prompts are right; advice explain the first that is not."""
     found = []
     for setting, arguments in cases.items():
         shape = right(*arguments).shape
@@ -227,7 +228,7 @@ def reader(answer):
         )[:-1],
     }
 
-    def otherwise(case, result):
+    def advice(case, result):
         setting, Z, B = case
         if close(B[0], np.append(np.zeros(len(Z) - 3), [1, 1, -1])):
             return (
@@ -237,7 +238,7 @@ def reader(answer):
             return f"{setting} your B mixes features into the errors; a TD error does not depend on them."
         return f"{setting} the product is not the row of TD errors. Which three rows of a column make one?"
 
-    judge(found, cases, lambda case: errors(case[1])[:-1], mistakes, otherwise)
+    judge(found, cases, lambda case: errors(case[1])[:-1], mistakes, advice)
     return "Features have no part in it, and the query has none either."
 
 
@@ -272,50 +273,45 @@ def warm_start(answer):
     old_target = "the target memory is still the old one; a warm start has to write both rows."
     own = "the target row should speak of the next column's state; yours speaks of the column's own."
     not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
-    mistakes = [
-        ("the value row should hold the new values; nothing has changed.", lambda Z, v, g: Z),
-        (
-            "the value row should hold the new values; yours holds the old ones.",
-            _warm(value=lambda Z, v: Z[..., -1, :]),
+    mistakes = {
+        "the value row should hold the new values; nothing has changed.": lambda Z, v, g: Z,
+        "the value row should hold the new values; yours holds the old ones.": _warm(value=lambda Z, v: Z[..., -1, :]),
+        "the value row should hold the new values; you add them to the old ones.": _warm(
+            value=lambda Z, v: Z[..., -1, :] + v
         ),
-        (
-            "the value row should hold the new values; you add them to the old ones.",
-            _warm(value=lambda Z, v: Z[..., -1, :] + v),
+        old_target: (
+            _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1]),
+            _warm(lambda Z, v, g: Z[..., -2, :-1]),
         ),
-        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1])),
-        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1])),
-        (
-            "the target row is 0; with values that are not 0 it has to hold their discounted copies.",
-            _warm(lambda Z, v, g: 0),
+        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": _warm(
+            lambda Z, v, g: 0
         ),
-        ("the target row lacks the discount.", _warm(lambda Z, v, g: v[..., 1:])),
-        ("the target row is made of the old values.", _warm(lambda Z, v, g: g * Z[..., -1, 1:])),
-        (
-            "the new targets are added to the old ones; they should replace them.",
-            _warm(lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]),
+        "the target row lacks the discount.": _warm(lambda Z, v, g: v[..., 1:]),
+        "the target row is made of the old values.": _warm(lambda Z, v, g: g * Z[..., -1, 1:]),
+        "the new targets are added to the old ones; they should replace them.": _warm(
+            lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]
         ),
-        (own, _warm(lambda Z, v, g: g * v[..., :-1])),
-        (own, _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1])),
-        (
-            "the target row should speak of the next column's state; yours speaks of the previous one.",
-            _warm(
-                lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
-                lambda Z, v, g: g * v[..., -2],
-            ),
+        own: (
+            _warm(lambda Z, v, g: g * v[..., :-1]),
+            _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1]),
         ),
-        (not_zero, _warm(last=lambda Z, v, g: Z[..., -2, -1])),
-        (not_zero, _warm(last=lambda Z, v, g: g * v[..., -1])),
-        (
-            "the target of the query wraps around to the first column; set it to 0.",
-            _warm(last=lambda Z, v, g: g * v[..., 0]),
+        "the target row should speak of the next column's state; yours speaks of the previous one.": _warm(
+            lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
+            lambda Z, v, g: g * v[..., -2],
         ),
-        (
-            "the two rows are exchanged: the value memory is the lowest row.",
-            lambda Z, v, g: np.concatenate([Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2),
+        not_zero: (
+            _warm(last=lambda Z, v, g: Z[..., -2, -1]),
+            _warm(last=lambda Z, v, g: g * v[..., -1]),
         ),
-    ]
+        "the target of the query wraps around to the first column; set it to 0.": _warm(
+            last=lambda Z, v, g: g * v[..., 0]
+        ),
+        "the two rows are exchanged: the value memory is the lowest row.": lambda Z, v, g: np.concatenate(
+            [Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2
+        ),
+    }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         Z, values, gamma = arguments
         if not close(found[..., :-2, :], Z[..., :-2, :], ROUNDING):
             return "the features or the rewards have changed."
@@ -325,7 +321,7 @@ def warm_start(answer):
             return not_zero
         return "the target row should hold the discounted values of the next columns."
 
-    judge_function(answer, _warm(), cases, mistakes, otherwise)
+    judge_function(answer, _warm(), cases, mistakes, advice)
     return "It works for any leading dimensions."
 
 
@@ -461,7 +457,7 @@ def late_value(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         P, r, gamma = arguments
         mu, true = mrp.MRP(P, r, gamma).stationary(), np.linalg.solve(np.eye(len(r)) - gamma * P, r)
         if not close(mu @ found, mu @ true, ROUNDING):
@@ -471,7 +467,7 @@ def late_value(answer):
             )
         return "your values are off. First find what each state is paid: the mean reward for leaving its predecessors."
 
-    judge_function(answer, _late(), cases, mistakes, otherwise)
+    judge_function(answer, _late(), cases, mistakes, advice)
     return "The mean over the states is that of the true values."
 
 
@@ -552,56 +548,41 @@ def transition_step(answer):
             found.append(result)
             cases.append((setting, T, gamma))
     query = "the query takes part as a source. Leave its column out of the n sources (the query is none)."
-    mistakes = [
-        (
-            "each column moved by its own error only; it should move by the weighted errors of all.",
+    mistakes = {
+        "each column moved by its own error only; it should move by the weighted errors of all.": (
             _transition_step(value=_own_error, target=lambda T, gamma, entered: T[-2, :-1]),
-        ),
-        (
-            "each column moved by its own error only; it should move by the weighted errors of all.",
             _transition_step(value=_own_error),
         ),
-        (
-            query,
+        query: (
             _transition_step(lambda T: T[-3] + T[-2] - T[-1], lambda left, queries: softmax(left.T @ queries)),
-        ),
-        (query, _transition_step(weights=lambda left, queries: softmax(left.T @ queries)[:-1])),
-        (
-            query,
+            _transition_step(weights=lambda left, queries: softmax(left.T @ queries)[:-1]),
             _transition_step(lambda T: T[-3] + np.append(T[-2, :-1], 0) - T[-1], lambda left, q: softmax(left.T @ q)),
         ),
-        (
-            "the target memory has not moved; it holds a value that changes, too.",
-            _transition_step(target=lambda T, gamma, entered: T[-2, :-1]),
+        "the target memory has not moved; it holds a value that changes, too.": _transition_step(
+            target=lambda T, gamma, entered: T[-2, :-1]
         ),
-        ("you copy from the next column; in this layout neighbours need not follow each other.", _neighbours),
-        ("the target row lacks the discount.", _transition_step(target=lambda T, gamma, entered: T[-2, :-1] + entered)),
-        (
-            "the target row was replaced by what it should only move by.",
-            _transition_step(target=lambda T, gamma, entered: gamma * entered),
+        "you copy from the next column; in this layout neighbours need not follow each other.": _neighbours,
+        "the target row lacks the discount.": _transition_step(target=lambda T, gamma, entered: T[-2, :-1] + entered),
+        "the target row was replaced by what it should only move by.": _transition_step(
+            target=lambda T, gamma, entered: gamma * entered
         ),
-        ("the target memory moves with errors from after the step; take those from before it.", _late_targets),
-        (
-            "the target memory moves like the value of the state that is left; it holds that of the state that is "
-            "entered.",
-            _target_like_left,
+        "the target memory moves with errors from after the step; take those from before it.": _late_targets,
+        "the target memory moves like the value of the state that is left; it holds that of the state that is "
+        "entered.": _target_like_left,
+        "your softmax runs along the wrong axis: for each query the weights of the sources sum to 1.": _transition_step(
+            weights=lambda left, queries: softmax(left[:, :-1].T @ queries, axis=1)
         ),
-        (
-            "your softmax runs along the wrong axis: for each query the weights of the sources sum to 1.",
-            _transition_step(weights=lambda left, queries: softmax(left[:, :-1].T @ queries, axis=1)),
+        "you left the target memory out of the TD errors.": _transition_step(lambda T: (T[-3] - T[-1])[:-1]),
+        "you left the value memory out of the TD errors.": _transition_step(lambda T: (T[-3] + T[-2])[:-1]),
+        "the TD errors have the wrong sign.": _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1]),
+        "the value row was replaced by what it should only move by.": _transition_step(value=lambda T, heard: heard),
+        "the query has not moved; it listens, too.": _transition_step(
+            value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1])
         ),
-        ("you left the target memory out of the TD errors.", _transition_step(lambda T: (T[-3] - T[-1])[:-1])),
-        ("you left the value memory out of the TD errors.", _transition_step(lambda T: (T[-3] + T[-2])[:-1])),
-        ("the TD errors have the wrong sign.", _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1])),
-        ("the value row was replaced by what it should only move by.", _transition_step(value=lambda T, heard: heard)),
-        (
-            "the query has not moved; it listens, too.",
-            _transition_step(value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1])),
-        ),
-        ("nothing has changed.", lambda T, gamma: T),
-    ]
+        "nothing has changed.": lambda T, gamma: T,
+    }
 
-    def otherwise(case, result):
+    def advice(case, result):
         setting, T, gamma = case
         right = _transition_step()(T, gamma)
         if not np.isfinite(result).all():
@@ -623,7 +604,7 @@ def transition_step(answer):
         cases,
         lambda case: _transition_step()(case[1], case[2]),
         [(reason, lambda case, wrong=wrong: wrong(case[1], case[2])) for reason, wrong in mistakes],
-        otherwise,
+        advice,
     )
     return "The columns may stand in any order; two softmaxes per step replace the shift."
 
@@ -674,35 +655,31 @@ def bug_step(answer):
         "sources should sum to 1."
     )
     misfit = "the values are right, but the target memory does not fit them: "
-    mistakes = [
-        ("nothing has changed: the query still is a source.", _step(softmax)),
-        (share, _step(softmax, without_query)),
-        (
-            "your mask hides the last column as a query; it must hide it as a source.",
-            _step(lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])),
+    mistakes = {
+        "nothing has changed: the query still is a source.": _step(softmax),
+        share: _step(softmax, without_query),
+        "your mask hides the last column as a query; it must hide it as a source.": _step(
+            lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])
         ),
-        (
-            "your mask hides the query as a source and as a query; it should listen.",
-            _step(lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])),
+        "your mask hides the query as a source and as a query; it should listen.": _step(
+            lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])
         ),
-        (
-            "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.",
-            _step(lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])),
+        "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _step(
+            lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])
         ),
-        ("A is transposed: the source stands on the left.", _step(turned=True)),
-        ("you dropped the first column instead of the query.", _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])]))),
-        ("the sources have to be weighted; yours all count the same.", _step(lambda s: _masked(0 * s))),
-        ("a score of 0 does not hide the query: e to the power 0 is 1.", _step(_zero_score)),
-        (misfit + "it has not been written.", _step(target=lambda Z, values, gamma: Z[-2])),
-        (misfit + "it lacks the discount.", _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1]))),
-        (
-            misfit + "it speaks of the column's own state.",
-            _step(target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])),
+        "A is transposed: the source stands on the left.": _step(turned=True),
+        "you dropped the first column instead of the query.": _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])])),
+        "the sources have to be weighted; yours all count the same.": _step(lambda s: _masked(0 * s)),
+        "a score of 0 does not hide the query: e to the power 0 is 1.": _step(_zero_score),
+        misfit + "it has not been written.": _step(target=lambda Z, values, gamma: Z[-2]),
+        misfit + "it lacks the discount.": _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1])),
+        misfit + "it speaks of the column's own state.": _step(
+            target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])
         ),
-        (misfit + "nothing follows the query.", _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1))),
-    ]
+        misfit + "nothing follows the query.": _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1)),
+    }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         Z = arguments[0]
         if not close(found[:-2], Z[:-2], ROUNDING):
             return "the features or the rewards have changed; only the memories may."
@@ -713,7 +690,7 @@ def bug_step(answer):
             )
         return "the values are right, but the target memory does not fit them."
 
-    judge_function(answer, _step(), cases, mistakes, otherwise)
+    judge_function(answer, _step(), cases, mistakes, advice)
     return "The query listens, and nobody listens to it."
 
 

@@ -551,7 +551,7 @@ def lambda_memory(answer):
     def right(rewards, values, gamma, lam):
         return np.append(_lambda_returns(rewards, values, gamma, lam) - rewards, 0.0)
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         if abs(found[-1]) > ROUNDING:
             return "the last target memory should be 0: nothing follows there."
         if arguments[-1] == 0:
@@ -559,7 +559,7 @@ def lambda_memory(answer):
         off = np.flatnonzero(np.abs(found - right(*arguments)) > ROUNDING).tolist()
         return f"columns {off} are off; start from the right and go one column at a time."
 
-    judge_function(answer, right, cases, _LAMBDA_MISTAKES, otherwise, "your target memory")
+    judge_function(answer, right, cases, _LAMBDA_MISTAKES, advice, "your target memory")
     return _depth()
 
 

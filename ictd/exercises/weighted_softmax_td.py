@@ -229,48 +229,37 @@ def state_step(answer):
         kernel_, P = (rng.dirichlet(np.ones(n_states), n_states) for _ in range(2))
         setting = f"with {n_states} state{'s' if n_states > 1 else ''}, gamma = {gamma} and step size {step_size}"
         cases[setting] = rng.normal(size=n_states), kernel_, rng.normal(size=n_states), P, gamma, step_size
-    mistakes = [
-        ("you returned the change; add it to the old values.", _state_step(old=lambda v, a: 0)),
-        ("the step size does nothing.", _state_step(step=lambda a: 1)),
-        ("you used the transposed kernel: rows are queries.", _state_step(listen=lambda M, e: M.T @ e)),
-        ("the kernel does nothing: that is the plain Bellman step.", _state_step(listen=lambda M, e: e)),
-        (
-            "each state hears its own error only, times its own weight; it should hear all of them.",
-            _state_step(listen=lambda M, e: np.diag(M) * e),
+    mistakes = {
+        "you returned the change; add it to the old values.": _state_step(old=lambda v, a: 0),
+        "the step size does nothing.": _state_step(step=lambda a: 1),
+        "you used the transposed kernel: rows are queries.": _state_step(listen=lambda M, e: M.T @ e),
+        "the kernel does nothing: that is the plain Bellman step.": _state_step(listen=lambda M, e: e),
+        "each state hears its own error only, times its own weight; it should hear all of them.": _state_step(
+            listen=lambda M, e: np.diag(M) * e
         ),
-        (
-            "you used the transposed transition matrix: row s holds the successors of s.",
-            _state_step(lambda v, r, P, g: r + g * P.T @ v - v),
+        "you used the transposed transition matrix: row s holds the successors of s.": _state_step(
+            lambda v, r, P, g: r + g * P.T @ v - v
         ),
-        ("you left out the old value of the state in the TD error.", _state_step(lambda v, r, P, g: r + g * P @ v)),
-        ("you left out the reward in the TD error.", _state_step(lambda v, r, P, g: g * P @ v - v)),
-        ("you left out the value of the successor in the TD error.", _state_step(lambda v, r, P, g: r - v)),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
+        "you left out the old value of the state in the TD error.": _state_step(lambda v, r, P, g: r + g * P @ v),
+        "you left out the reward in the TD error.": _state_step(lambda v, r, P, g: g * P @ v - v),
+        "you left out the value of the successor in the TD error.": _state_step(lambda v, r, P, g: r - v),
+        "apply the kernel to the whole TD error, not to a part of it.": (
             lambda v, M, r, P, g, a: v + a * (r + g * M @ P @ v - v),
-        ),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
             lambda v, M, r, P, g, a: v + a * (M @ r + g * P @ v - v),
-        ),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
             lambda v, M, r, P, g, a: v + a * (r + M @ (g * P @ v - v)),
         ),
-        ("kernel and transition matrix are exchanged.", lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v)),
-        ("the TD error has the wrong sign.", _state_step(step=lambda a: -a)),
-        ("the discount is missing.", _state_step(lambda v, r, P, g: r + P @ v - v)),
-        (
-            "the discount belongs to the successor's value, not to the reward.",
-            _state_step(lambda v, r, P, g: g * (r + P @ v) - v),
+        "kernel and transition matrix are exchanged.": lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v),
+        "the TD error has the wrong sign.": _state_step(step=lambda a: -a),
+        "the discount is missing.": _state_step(lambda v, r, P, g: r + P @ v - v),
+        "the discount belongs to the successor's value, not to the reward.": _state_step(
+            lambda v, r, P, g: g * (r + P @ v) - v
         ),
-        ("the step size scales the old values too.", _state_step(old=lambda v, a: (1 - a) * v)),
-        (
-            "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.",
-            lambda v, M, r, P, g, a: v + a * (M @ (r + g * P @ v) - v),
+        "the step size scales the old values too.": _state_step(old=lambda v, a: (1 - a) * v),
+        "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.": lambda v, M, r, P, g, a: (
+            v + a * (M @ (r + g * P @ v) - v)
         ),
-        ("the values have not changed.", lambda v, M, r, P, g, a: v),
-    ]
+        "the values have not changed.": lambda v, M, r, P, g, a: v,
+    }
     judge_function(
         answer,
         _state_step(),
@@ -373,33 +362,34 @@ def third_eigenvalue(answer):
         if min(abs(right(*q, gamma) - 1), abs(right(*q, gamma) - gamma)) > 0.05:
             cases[f"at q = ({q[0]:.2f}, {q[1]:.2f}, {q[2]:.2f}) and gamma = {gamma:.2f}"] = *q, gamma
     largest = "you take the largest of the three eigenvalues; which one depends on q is not a matter of size."
-    mistakes = [
-        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: 1.0),
-        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: g),
-        ("this is the trace; the other two eigenvalues are part of it.", lambda *a: np.trace(J(*a))),
-        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: np.trace(J(*a)) - 1),
-        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: right(*a) + 1),
-        ("this is the determinant, the product of all three eigenvalues.", lambda *a: np.linalg.det(J(*a))),
-        (largest, lambda *a: max(1.0, right(*a))),
-        (largest, lambda *a: max(1.0, abs(right(*a)))),
-        (largest.replace("largest", "smallest"), lambda *a: min(a[3], right(*a))),
-        (largest.replace("largest", "middle one"), lambda *a: sorted([a[3], 1.0, right(*a)])[1]),
-        ("this is an eigenvalue of K D; J has the identity added to it.", lambda *a: right(*a) - 1),
-        ("your number is not an eigenvalue: you lost the discount somewhere.", lambda a, b, c, g: 1 + a - 2 * b + c),
-        (
-            "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
-            "second transition.",
-            lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
+    mistakes = {
+        "this is one of the two eigenvalues that do not depend on q.": (
+            lambda a, b, c, g: 1.0,
+            lambda a, b, c, g: g,
         ),
-        (
-            "your number is not an eigenvalue: one sign is wrong; the query listens too.",
-            lambda a, b, c, g: 1 + a - b * (1 + g) - g * c,
+        "this is the trace; the other two eigenvalues are part of it.": lambda *a: np.trace(J(*a)),
+        "this is the trace minus one of the other two eigenvalues; take both away.": (
+            lambda *a: np.trace(J(*a)) - 1,
+            lambda *a: right(*a) + 1,
         ),
-        (
-            "your number is not an eigenvalue: the query listens too, with its own weight.",
-            lambda a, b, c, g: 1 + a - b * (1 + g),
+        "this is the determinant, the product of all three eigenvalues.": lambda *a: np.linalg.det(J(*a)),
+        largest: (
+            lambda *a: max(1.0, right(*a)),
+            lambda *a: max(1.0, abs(right(*a))),
         ),
-    ]
+        largest.replace("largest", "smallest"): lambda *a: min(a[3], right(*a)),
+        largest.replace("largest", "middle one"): lambda *a: sorted([a[3], 1.0, right(*a)])[1],
+        "this is an eigenvalue of K D; J has the identity added to it.": lambda *a: right(*a) - 1,
+        "your number is not an eigenvalue: you lost the discount somewhere.": lambda a, b, c, g: 1 + a - 2 * b + c,
+        "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
+        "second transition.": lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
+        "your number is not an eigenvalue: one sign is wrong; the query listens too.": lambda a, b, c, g: (
+            1 + a - b * (1 + g) - g * c
+        ),
+        "your number is not an eigenvalue: the query listens too, with its own weight.": lambda a, b, c, g: (
+            1 + a - b * (1 + g)
+        ),
+    }
     judge_function(
         answer,
         right,
@@ -478,40 +468,30 @@ def bug(answer):
     for (setting, (states, rewards, gamma, n)), (d, n_steps) in zip(walks("weighted_softmax_td.bug").items(), sizes):
         X = rng.normal(size=(n, d))
         cases[f"{setting}, with d = {d} and {n_steps} steps,"] = X[states], rewards, gamma, n_steps
-    mistakes = [
-        ("nothing has changed: visits of one state still differ.", _algorithm(order=iter)),
-        ("visits of one state still differ: now the last position goes first.", _algorithm(order=reversed)),
-        (
-            "the TD errors never change: compute them anew in every step, before the loop over positions.",
-            _algorithm(fixed_delta=True),
+    mistakes = {
+        "nothing has changed: visits of one state still differ.": _algorithm(order=iter),
+        "visits of one state still differ: now the last position goes first.": _algorithm(order=reversed),
+        "the TD errors never change: compute them anew in every step, before the loop over positions.": _algorithm(
+            fixed_delta=True
         ),
-        (
-            "all rows of your history are the last one: store a copy of the values.",
-            _algorithm(show=lambda h: 0 * h + h[-1]),
+        "all rows of your history are the last one: store a copy of the values.": _algorithm(
+            show=lambda h: 0 * h + h[-1]
         ),
-        (
-            "the query has become a source: its weight is lost.",
-            _algorithm(lambda x: kernels.softmax_kernel(x, x)[:, :-1]),
+        "the query has become a source: its weight is lost.": _algorithm(
+            lambda x: kernels.softmax_kernel(x, x)[:, :-1]
         ),
-        (
-            "the weights of each source sum to 1 over the positions; those of each position should.",
-            _algorithm(_wrong_axis),
+        "the weights of each source sum to 1 over the positions; those of each position should.": _algorithm(
+            _wrong_axis
         ),
-        (
-            "all sources have the same weight now.",
-            _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1))),
-        ),
-        ("a position listens to visits of its own state only; the kernel was right before.", _algorithm(_same_state)),
-        ("the discount is missing.", _algorithm(delta=lambda v, r, gamma: r + v[1:] - v[:-1])),
-        ("the values of the successors are missing.", _algorithm(delta=lambda v, r, gamma: r - v[:-1])),
-        (
-            "your values are the changes; add them up.",
-            _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)])),
-        ),
-        ("all your values are 0.", _algorithm(show=lambda h: 0 * h)),
-    ]
+        "all sources have the same weight now.": _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1))),
+        "a position listens to visits of its own state only; the kernel was right before.": _algorithm(_same_state),
+        "the discount is missing.": _algorithm(delta=lambda v, r, gamma: r + v[1:] - v[:-1]),
+        "the values of the successors are missing.": _algorithm(delta=lambda v, r, gamma: r - v[:-1]),
+        "your values are the changes; add them up.": _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)])),
+        "all your values are 0.": _algorithm(show=lambda h: 0 * h),
+    }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         x, right = arguments[0], _algorithm()(*arguments)
         spread = max(np.ptp(found[:, (x == one).all(axis=1)], axis=1).max() for one in x)
         if spread > ROUNDING:
@@ -519,7 +499,7 @@ def bug(answer):
         step = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         return f"visits of one state agree now, but the values are off from step {step} on."
 
-    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "your history")
+    judge_function(answer, _algorithm(), cases, mistakes, advice, "your history")
     return "Visits of one state agree at every step again."
 
 
