@@ -8,7 +8,6 @@ from ictd.exercises._checking import generator, judge_function, judge_numbers, l
 from ictd.exercises._values import BY_HAND
 from ictd.exercises._walks import walks
 
-
 # ------------------------------------------------------------------------------------------- by hand
 
 
