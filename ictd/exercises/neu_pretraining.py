@@ -1,4 +1,4 @@
-"""Exercises of the chapter on pretraining and the NEU loss.
+"""Exercises of the chapter on pretraining and the NEU loss; the statements stand in book/neu_pretraining.ipynb.
 
 PyTorch is loaded by the exercise that needs it, so that ``check`` runs where it is missing.
 """
@@ -9,19 +9,9 @@ import time
 import numpy as np
 
 from ictd import features, inputs, kernels, mrp
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    expect,
-    generator,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-)
+from ictd.exercises._answers import NotYet, call, expect, numbers
+from ictd.exercises._checking import generator, judge_function, judge_numbers, name_mistake
+from ictd.exercises._values import ROUNDED, ROUNDING, close
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -36,16 +26,8 @@ def _updates(w):
     return (REWARD + w * DIFFERENCE) * PHI
 
 
-def _fits(name, found, exact, mistakes):
-    """Go on if a number is right; advice name the mistake. Too few digits must not look like one."""
-    if close(found, exact):
-        return
-    for (
-        reason,
-        wrong,
-    ) in mistakes.items():  # typical numbers are exact; what is nearly one may be the right one, rounded
-        expect(not close(found, np.float64(wrong), ROUNDING), reason)
-    expect(not rounded(found, exact), f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
+def _inexact(name):
+    return f"{name} is right up to rounding; give it as an expression, such as 112 / 53."
 
 
 def by_hand(answer):
@@ -57,8 +39,7 @@ def by_hand(answer):
         return "At rest NEU is 0, and a single squared update is nowhere near it."
     undiscounted, errors = PHI[NEXT] - PHI, REWARD + REST * DIFFERENCE
     expect(not close(np.sort(answer), np.sort(right)), "the order should be w at rest, NEU at w = 1, expected square.")
-    _fits(
-        "the first number",
+    judge_numbers(
         rest,
         REST,
         {
@@ -71,14 +52,11 @@ def by_hand(answer):
             "the first number has the wrong sign.": -REST,
             "the first number fits the rewards alone; the target contains the successor.": REWARD @ PHI / (PHI @ PHI),
         },
-    )
-    expect(
-        close(rest, REST),
         "the first number is not the resting point: write down the TD error of each query, multiply it by 1, 2 or 3, "
         "and sum.",
+        _inexact("the first number"),
     )
-    _fits(
-        "the second number",
+    judge_numbers(
         loss,
         right[1],
         {
@@ -94,13 +72,10 @@ def by_hand(answer):
             "the second number is NEU at rest; it is asked for w = 1.": 0.0,
             "NEU has no factor of one half.": right[1] / 2,
         },
-    )
-    expect(
-        close(loss, right[1]),
         "the first number is right; the second is not: it is the square of the mean of the three updates at w = 1.",
+        _inexact("the second number"),
     )
-    _fits(
-        "the third number",
+    judge_numbers(
         single,
         right[2],
         {
@@ -115,8 +90,9 @@ def by_hand(answer):
             ),
             "the third number is the root of the expected square.": right[2] ** 0.5,
         },
+        "two numbers are right; for the third square each update at rest, then take the mean.",
+        _inexact("the third number"),
     )
-    raise NotYet("two numbers are right; for the third square each update at rest, then take the mean.")
 
 
 def detach(answer):
@@ -124,9 +100,7 @@ def detach(answer):
     answer = numbers(answer, ())
     if close(answer, RESIDUAL):
         return "The target is part of what is minimised now, and moves towards the prediction."
-    undiscounted = PHI[NEXT] - PHI
-    _fits(
-        "your number",
+    judge_numbers(
         answer,
         RESIDUAL,
         {
@@ -134,33 +108,14 @@ def detach(answer):
             "that belongs to the walk in the text; this is another one.": 68 / 31,
             "you left the successor out; the target contains it.": REWARD @ PHI / (PHI @ PHI),
             "there the mean TD error is 0, not the derivative of its mean square.": -REWARD.sum() / DIFFERENCE.sum(),
-            "the discount is missing.": -(REWARD @ undiscounted) / (undiscounted @ undiscounted),
             "the sign is wrong: the TD error's derivative is gamma times the next phi, less the own phi.": -RESIDUAL,
         },
+        "write the mean of the three squared TD errors as a function of w, and set its derivative to 0.",
+        _inexact("your number"),
     )
-    raise NotYet("write the mean of the three squared TD errors as a function of w, and set its derivative to 0.")
 
 
 # --------------------------------------------------------------------------------------- all pairs
-
-
-def unbiased(answer):
-    """A function of updates (B, p): the mean over ordered pairs of different updates of their inner product."""
-    rng = generator("unbiased")
-    cases = {
-        f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
-    }
-    many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
-    advice = "the mean over pairs is another number. Try two updates by hand."
-    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, advice, "your estimate")
-    few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
-    expect(
-        more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
-        "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
-        "looks at one pair after the other.",
-    )
-    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, advice, "your estimate")
-    return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
 def _seconds(function, *arguments):
@@ -218,6 +173,25 @@ _PAIR_MISTAKES = {
     "this is the product of the first two updates.": lambda g: g[0] @ g[1],
     "an inner product sums over the p entries; you averaged over them too.": lambda g: _over_pairs()(g) / g.shape[1],
 }
+
+
+def unbiased(answer):
+    """A function of updates (B, p): the mean over ordered pairs of different updates of their inner product."""
+    rng = generator("unbiased")
+    cases = {
+        f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
+    }
+    many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
+    advice = "the mean over pairs is another number. Try two updates by hand."
+    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, advice, "your estimate")
+    few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
+    expect(
+        more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
+        "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
+        "looks at one pair after the other.",
+    )
+    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, advice, "your estimate")
+    return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
 # --------------------------------------------------------------------------------------- one state
@@ -434,6 +408,45 @@ def without_units(answer):
 # ------------------------------------------------------------------------------------------ bug lab
 
 
+def _products(answer, size, n_pairs, seed):
+    result = call(answer, size, n_pairs, np.random.default_rng(seed))
+    return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
+
+
+def _apart(first, second):
+    """Largest difference of two empirical distribution functions."""
+    points = np.concatenate([first, second])
+    below = (np.searchsorted(np.sort(some), points, side="right") / len(some) for some in (first, second))
+    return np.abs(np.subtract(*below)).max()
+
+
+def _correlation(first, second):
+    return np.corrcoef(first, second)[0, 1]
+
+
+def _model():
+    from ictd.model import SoftmaxICTD
+
+    return SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
+
+
+@functools.cache
+def _independent(size, n_pairs):
+    """Products of independent pairs of batches."""
+    from ictd import neu
+
+    windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
+    updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
+    return (updates[::2] * updates[1::2]).sum(axis=1)
+
+
+@functools.cache
+def _truth():
+    from ictd import neu
+
+    return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
+
+
 def bug(answer):
     """A mended `suspect(batch_size, n_pairs, rng)`."""
     numbers(call(answer, 1, 1, np.random.default_rng(4)), (1,), "your array of products of 1 pair of batches of 1 task")
@@ -479,51 +492,4 @@ def bug(answer):
     return f"{negative:.0%} of the products are negative now, and their mean no longer depends on the batch size."
 
 
-def _products(answer, size, n_pairs, seed):
-    result = call(answer, size, n_pairs, np.random.default_rng(seed))
-    return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
-
-
-def _apart(first, second):
-    """Largest difference of two empirical distribution functions."""
-    points = np.concatenate([first, second])
-    below = (np.searchsorted(np.sort(some), points, side="right") / len(some) for some in (first, second))
-    return np.abs(np.subtract(*below)).max()
-
-
-def _correlation(first, second):
-    return np.corrcoef(first, second)[0, 1]
-
-
-def _model():
-    from ictd.model import SoftmaxICTD
-
-    return SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
-
-
-@functools.cache
-def _independent(size, n_pairs):
-    """Products of independent pairs of batches."""
-    from ictd import neu
-
-    windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
-    updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
-    return (updates[::2] * updates[1::2]).sum(axis=1)
-
-
-@functools.cache
-def _truth():
-    from ictd import neu
-
-    return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
-
-
-EXERCISES = {
-    "by_hand": by_hand,
-    "detach": detach,
-    "unbiased": unbiased,
-    "one_state": one_state,
-    "trapped": trapped,
-    "without_units": without_units,
-    "bug": bug,
-}
+EXERCISES = by_hand, detach, unbiased, one_state, trapped, without_units, bug
