@@ -197,7 +197,7 @@ def unbiased(answer):
 # --------------------------------------------------------------------------------------- one state
 
 
-def _one_state(loss=lambda delta, D, gamma: delta**2 * (D @ D), target_factor=True, residual=True, extra=0, late=False):
+def _one_state(loss=lambda delta, D, gamma: delta**2 * (D @ D), target_factor=True, residual=True, extra=0, late=0):
     """The loss from the error and the derivatives of v_L by (w_R, w_T, w_C), or with one of these parts changed."""
 
     def function(gamma, n_layers):
@@ -245,7 +245,7 @@ _ONE_STATE_MISTAKES = {
     ),
     "you went one layer too far.": _one_state(extra=1),
     "you stopped one layer early.": _one_state(extra=-1),
-    "the TD error is that after L layers: yours is one layer late.": _one_state(late=True),
+    "the TD error is that after L layers: yours is one layer late.": _one_state(late=1),
     "the TD error is that after L layers: yours is one layer early.": _one_state(late=-1),
 }
 
@@ -269,11 +269,11 @@ def one_state(answer):
 # ------------------------------------------------------------------------------------------ the trap
 
 
-def _trap(sign=-1.0, twice=2.0, discount=True, target=1.0, order="MPMr", mu=True, reward=True, flip=False):
+def _trap(sign=-1.0, twice=2.0, discount=True, target=1.0, order="MPMr", mu=True, reward=True, transposed=""):
     """The w_C at which c = 0, or with one part changed."""
 
     def function(M, P, r, weights, gamma, w_target):
-        M, P = (M.T, P) if flip == "M" else (M, P.T) if flip == "P" else (M, P)
+        M, P = (M.T, P) if transposed == "M" else (M, P.T) if transposed == "P" else (M, P)
         weight = (weights if mu else 1) * (r if reward else 1)
         first = M @ r
         second = {"MPMr": M @ P @ first, "PMMr": P @ M @ first, "MPr": M @ P @ r, "PMr": P @ first}[order]
@@ -294,8 +294,8 @@ _TRAP_MISTAKES = {
     "the second layer mixes its errors with the kernel again.": _trap(order="PMr"),
     "states count by the stationary distribution.": _trap(mu=False),
     "c is the expectation of the reward times the derivative; you left the reward out.": _trap(reward=False),
-    "rows of the kernel are queries; you used it transposed.": _trap(flip="M"),
-    "rows of the transition matrix are the states that are left; you used it transposed.": _trap(flip="P"),
+    "rows of the kernel are queries; you used it transposed.": _trap(transposed="M"),
+    "rows of the transition matrix are the states that are left; you used it transposed.": _trap(transposed="P"),
 }
 
 
@@ -305,9 +305,8 @@ def trapped(answer):
     cases = {}
     for n_states, gamma in [(5, 0.8), (4, 0.5), (6, 0.0)]:
         process = mrp.boyan_chain(n_states, gamma, rng)
-        weights = process.stationary() * np.exp(
-            kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X)
-        )
+        X = features.gaussian(n_states, 3, rng)
+        weights = process.stationary() * np.exp(kernels.inner_product_score()(X, X))
         M = weights / weights.sum(axis=1, keepdims=True)
         w_target = float(rng.uniform(0.5, 1.5) * rng.choice([-1, 1]))
         task = M, process.transition, process.reward, process.stationary()
@@ -356,6 +355,24 @@ _UNIT_MISTAKES = {
 }
 
 
+def _expect_quadratic_form(answer, rng):
+    """Expect a loss that does not depend on the units, and is four times as large for twice the update."""
+    for p in (2, 4):
+        G, root, Q = rng.normal(size=p), rng.normal(size=(p, 2 * p)), rng.normal(size=(p, p)) + 2 * np.eye(p)
+        K = root @ root.T
+        scales = np.diag(10.0 ** np.arange(p))
+        for change, what in ((scales, "other units"), (Q, "other directions")):
+            before, after = (float(call(answer, *pair)) for pair in ((G, K), (change.T @ G, change.T @ K @ change)))
+            expect(
+                abs(after / before - 1) <= 1e-3,
+                f"parameters in {what} take your loss for {p} parameters from {before:.4g} to {after:.4g}.",
+            )
+        expect(
+            abs(float(call(answer, 2 * G, K)) / (4 * float(call(answer, G, K))) - 1) <= 1e-3,
+            "your loss is not a quadratic form: twice the update should give four times the loss.",
+        )
+
+
 def without_units(answer):
     """A function (G, K) -> G^T K^-1 G, times a positive number that may depend on p and is 1 for p = 1."""
     rng = generator("without_units")
@@ -386,20 +403,7 @@ def without_units(answer):
         one,
         f"for one parameter, G = {G:.3f} and K = {K:.3f}, your loss is {found[first]:.4g}, not the square of G / √K.",
     )
-    for p in (2, 4):
-        G, root, Q = rng.normal(size=p), rng.normal(size=(p, 2 * p)), rng.normal(size=(p, p)) + 2 * np.eye(p)
-        K = root @ root.T
-        scales = np.diag(10.0 ** np.arange(p))
-        for change, what in ((scales, "other units"), (Q, "other directions")):
-            before, after = (float(call(answer, *pair)) for pair in ((G, K), (change.T @ G, change.T @ K @ change)))
-            expect(
-                abs(after / before - 1) <= 1e-3,
-                f"parameters in {what} take your loss for {p} parameters from {before:.4g} to {after:.4g}.",
-            )
-        expect(
-            abs(float(call(answer, 2 * G, K)) / (4 * float(call(answer, G, K))) - 1) <= 1e-3,
-            "your loss is not a quadratic form: twice the update should give four times the loss.",
-        )
+    _expect_quadratic_form(answer, rng)
     off = max(max(same) / min(same) - 1 for same in factors.values())
     expect(off > 1e-3, ROUNDED)
     raise NotYet("your loss has no units, but it is not a quadratic form: it is not proportional to one.")
