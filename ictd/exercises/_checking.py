@@ -106,7 +106,8 @@ def judge_function(answer, right, cases, mistakes, advice, what="your result"):
     right : callable
         A right function, of the same arguments.
     cases : dict
-        For each setting, such as "on a walk of one transition", the arguments; see `judge`.
+        For each setting, such as "on a walk of one transition", the arguments of a hidden instance. The first should be
+        one that tells all mistakes apart.
     mistakes : dict
         For each reason a wrong function, of the same arguments, or a tuple of them.
     advice : str or callable
@@ -125,47 +126,37 @@ def judge_function(answer, right, cases, mistakes, advice, what="your result"):
         if all(close(found, right(*arguments)) for found, arguments in zip(answers, cases.values())):
             raise
 
-    def reason(case, found):
-        setting, arguments = case
-        if np.isfinite(right(*arguments)).all():
-            expect(np.isfinite(found).all(), f"{setting} {what} holds NaN or infinity.")
-        return f"{setting} {advice(arguments, found) if callable(advice) else advice}"
-
-    judge(
-        answers,
-        list(cases.items())[: len(answers)],
-        lambda case: right(*case[1]),
-        [(why, lambda case, wrong=wrong: wrong(*case[1])) for why, wrong in _pairs(mistakes)],
-        reason,
-    )
+    judge(answers, right, list(cases.items())[: len(answers)], mistakes, advice, what)
 
 
-def judge(answers, cases, right, mistakes, advice):
+def judge(answers, right, cases, mistakes, advice, what="your result"):
     """Accept answers that are right in all cases; otherwise raise the reason.
 
     Parameters
     ----------
     answers : list of ndarrays
         The reader's answer in each case.
-    cases : list
-        The hidden instances, in any form. The first should be one that tells all mistakes apart.
     right : callable
-        Takes a case and returns the right answer.
-    mistakes : dict
-        For each reason a function that takes a case and returns what the mistake gives, or a tuple of them; see
-        `name_mistake`.
-    advice : str or callable
-        The reason if no mistake is recognised; a function takes the first case that is not right, and the answer.
+        Takes the arguments of a case and returns the right answer.
+    cases : list
+        Pairs of a setting and its arguments.
+    mistakes, advice, what
+        See `judge_function`.
     """
-    rights = [right(case) for case in cases]
+    rights = [right(*arguments) for _, arguments in cases]
     if all(map(close, answers, rights)):
         return
-    expect(not all(map(nearly, answers, rights)), ROUNDED)
-    name_mistake(answers, rights, [(reason, [wrong(case) for case in cases]) for reason, wrong in _pairs(mistakes)])
-    first = list(map(nearly, answers, rights)).index(False)
+    fits = list(map(nearly, answers, rights))
+    expect(not all(fits), ROUNDED)
+    wrongs = [(reason, [wrong(*arguments) for _, arguments in cases]) for reason, wrong in _pairs(mistakes)]
+    name_mistake(answers, rights, wrongs)
+    first = fits.index(False)
     if first == 0:  # two mistakes at once, of which the second shows in other cases
-        name_mistake(answers[0], rights[0], [(reason, wrong(cases[0])) for reason, wrong in _pairs(mistakes)])
-    raise NotYet(advice(cases[first], answers[first]) if callable(advice) else advice)
+        name_mistake(answers[0], rights[0], [(reason, results[0]) for reason, results in wrongs])
+    (setting, arguments), found = cases[first], answers[first]
+    if np.isfinite(rights[first]).all():
+        expect(np.isfinite(found).all(), f"{setting} {what} holds NaN or infinity.")
+    raise NotYet(f"{setting} {advice(arguments, found) if callable(advice) else advice}")
 
 
 def listed(names):

@@ -58,6 +58,7 @@ def by_hand(answer):
 
 def best_step(answer):
     """A function (m, gamma) -> (alpha, bound): the step size with the smallest norm bound, for m > (1 + gamma) / 2."""
+
     def bound(step_size, m, gamma):
         return abs(1 - step_size * m) + step_size * (1 - m + gamma)
 

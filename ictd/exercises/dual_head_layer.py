@@ -340,7 +340,7 @@ def ignoring(answer):
         A = numbers(call(answer, d, feature, scale, where=setting), (d + 3, d + 3), f"{setting} your A")
         Z = generator("dual_head_layer.ignoring", d).normal(size=(d + 3, 9))
         found.append(_source_weights(Z, A))
-        cases.append((setting, Z, A, (d, feature, scale)))
+        cases.append((setting, (Z, A, d, feature, scale)))
 
     def every(d, feature):
         return np.ones(d)
@@ -362,26 +362,24 @@ def ignoring(answer):
         ),
     }
 
-    def advice(case, result):
-        setting, Z, A, (d, feature, _) = case
-        rng = generator("dual_head_layer.ignoring", setting)
+    def advice(arguments, result):
+        Z, A, d, feature, _ = arguments
+        rng = generator("dual_head_layer.ignoring", d, feature)
         changed = Z.copy()
         changed[d:] += rng.normal(size=(3, 9))
         if not close(_source_weights(changed, A), result):
-            return f"{setting} the weights change with the rewards or the memories; A may read features only."
+            return "the weights change with the rewards or the memories; A may read features only."
         changed = Z.copy()
         changed[feature] += rng.normal(size=9)
         if not close(_source_weights(changed, A), result):
-            return f"{setting} the weights still change with that feature."
-        return f"{setting} the feature is ignored, but the other scores are not the scaled inner product."
+            return "the weights still change with that feature."
+        return "the feature is ignored, but the other scores are not the scaled inner product."
 
-    judge(
-        found,
-        cases,
-        lambda case: _source_weights(case[1], _keeping()(*case[3])),
-        {why: lambda case, wrong=wrong: _source_weights(case[1], wrong(*case[3])) for why, wrong in mistakes.items()},
-        advice,
-    )
+    def weights(matrix):
+        """What is judged: the weights that a matrix A gives, which other matrices may give as well."""
+        return lambda Z, A, *asked: _source_weights(Z, matrix(*asked))
+
+    judge(found, weights(_keeping()), cases, {why: weights(wrong) for why, wrong in mistakes.items()}, advice)
 
 
 # --------------------------------------------------------------------------------------- mean reward
@@ -406,13 +404,12 @@ def mean_reward(answer):
         Z = generator("dual_head_layer.mean_reward", d).normal(size=(d + 3, n + 1))
         Z[d, -1] = 0
         found.append(V @ Z @ attention_weights(Z, A))
-        cases.append((f"on a prompt with d = {d} and n = {n}", Z, V, A))
+        cases.append((f"on a prompt with d = {d} and n = {n}", (Z, V, A)))
 
     def written(row, make):
         """An output whose only entries stand in one row."""
 
-        def output(case):
-            Z = case[1]
+        def output(Z, V, A):
             result = np.zeros_like(Z)
             result[row] = make(Z[-3, :-1], Z)
             return result
@@ -439,25 +436,25 @@ def mean_reward(answer):
         ),
     }
 
-    def advice(case, output):
-        setting, Z, V, A = case
+    def advice(arguments, output):
+        Z, V, A = arguments
         d = len(Z) - 3
         if np.ptp(output, axis=1).max() > ROUNDING:
-            return f"{setting} the columns of the output differ: their weights are not all the same."
+            return "the columns of the output differ: their weights are not all the same."
         if not close(output[:-1], 0 * output[:-1]):
-            return f"{setting} rows above d+3 are not 0: V writes too much."
+            return "rows above d+3 are not 0: V writes too much."
         changed = Z.copy()
         changed[d + 1 :] += 1
         if not close(V @ changed @ attention_weights(changed, A), output):
-            return f"{setting} the result changes with the memories; a mean reward reads row d+1 only."
+            return "the result changes with the memories; a mean reward reads row d+1 only."
         changed = Z.copy()
         changed[:d] += 1
         if not close(V @ changed @ attention_weights(changed, A), output):
-            return f"{setting} the result changes with the features; a mean reward reads row d+1 only."
+            return "the result changes with the features; a mean reward reads row d+1 only."
         n = Z.shape[1] - 1
-        return f"{setting} row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
+        return f"row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
 
-    judge(found, cases, written(-1, mean), mistakes, advice)
+    judge(found, written(-1, mean), cases, mistakes, advice)
     return "A head without scores is an average."
 
 

@@ -596,16 +596,11 @@ def _mended(answer, n_layers=5):
         for d, n, gamma in [(2, 6, 0.9), (1, 4, 0.0)]
     ]
     for group in (cases, anything):
-        judge(
-            [
-                numbers(call(on_arrays, *case, where=setting), case[0].shape, f"{setting} your new Z")
-                for setting, case in group
-            ],
-            group,
-            lambda case: _tsm(*case[1]),
-            {reason: (lambda case, wrong=wrong: wrong(*case[1])) for reason, wrong in _HEAD_MISTAKES.items()},
-            lambda case, found: f"{case[0]} {_symptom(case[1], found)}",
-        )
+        found = [
+            numbers(call(on_arrays, *case, where=setting), case[0].shape, f"{setting} your new Z")
+            for setting, case in group
+        ]
+        judge(found, _tsm, group, _HEAD_MISTAKES, _symptom)
 
 
 def bug_grows(answer):
