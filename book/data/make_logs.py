@@ -126,7 +126,12 @@ def walk():
     return lines
 
 
-FILES = {"games.csv": games, "visits.csv": visits, "heating.csv": heating, "walk.csv": walk}
+FILES = {
+    "games.csv": games,
+    "visits.csv": visits,
+    "heating.csv": heating,
+    "walk.csv": walk,
+}
 
 
 def text(name):
