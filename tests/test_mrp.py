@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import STANDARD_ERRORS, assert_close, contexts, discounts, seeds
 
 from ictd import empirical
-from ictd.mrp import MRP, Trajectory, boyan_chain, cumulative, eliminate, sample_paths, solve_bellman
+from ictd.mrp import MRP, Trajectory, boyan_chain, boyan_transitions, cumulative, eliminate, sample_paths, solve_bellman
 
 
 def random_mrp(n_states, gamma, rng, zeros=0.3):
@@ -318,6 +318,13 @@ def test_boyan_structure(n_states, seed):
     assert (P[-1] > 0).all() and P[-1].max() / P[-1].min() <= 99
     assert np.abs(chain.reward).max() < 1 and chain.gamma == 0.9
     np.testing.assert_allclose(chain.start, 1 / n_states)
+
+
+def test_boyan_chains_draw_their_moves_and_then_their_rewards():
+    """One after the other from one generator, as `families` does for many chains."""
+    chain, rng = boyan_chain(6, 0.9, np.random.default_rng(3)), np.random.default_rng(3)
+    np.testing.assert_array_equal(chain.transition, boyan_transitions(1, 6, rng)[0])
+    np.testing.assert_array_equal(chain.reward, rng.uniform(-1, 1, 6))
 
 
 def test_boyan_draws_are_uniform():
