@@ -428,9 +428,21 @@ def test_the_commands_of_the_page_on_own_data(capsys, monkeypatch):
         assert status == 0 and "standard error" in out and "warning" not in err
 
 
+def options():
+    """The options of the command but --help, as argparse holds them."""
+    parser = argparse.ArgumentParser(add_help=False)
+    evaluate_command.add_arguments(parser)
+    return [action for action in parser._actions if action.option_strings]
+
+
+def test_every_option_is_tried_here():
+    """An option that no test of ``ictd evaluate`` gives could do anything."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_cli_evaluate*.py"))
+    assert [action.option_strings[-1] for action in options() if f'"{action.option_strings[-1]}' not in tests] == []
+
+
 def test_every_option_is_in_the_help(capsys):
     out = call(capsys, "--help")[1]
-    options = "--state --reward --episode --done --sep --decimal --missing --bins --sort --top --out --no-save --force"
-    for word in options.split():
-        assert re.search(rf"^  {word}\b", out, re.M), word
+    for action in options():
+        assert action.help and re.search(rf"^  {action.option_strings[-1]}\b", out, re.M), action
     assert "\nexamples:\n" in out

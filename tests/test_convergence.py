@@ -18,6 +18,10 @@ def test_diagonality_and_margin_look_at_visited_states_only():
     assert convergence.diagonality(M) == pytest.approx((1.96 / 3, 0.0))
     assert convergence.contraction_margin(M, 0.9, visited) == pytest.approx(0.02)
     assert convergence.contraction_margin(M, 0.9) is None
+    for largest in (1, 1 + 1e-6):  # rows may miss 1 by rounding
+        assert convergence.diagonality([[largest, 0], [0, 1]]) == pytest.approx((1, 1), abs=1e-6)
+    with pytest.raises(ValueError, match=r"entry \(0, 0\) is 1.000002$"):
+        convergence.diagonality([[1 + 2e-6, 0], [0, 1]])
     assert convergence.contraction_margin(np.eye(2) * 0.95, 0.9) is None  # the margin must be positive
 
 
@@ -279,6 +283,21 @@ def test_reversing_distribution_by_hand():
     half, determinant = np.trace(adjoint) / 2, np.linalg.det(adjoint)
     by_hand = 0.9 * np.sqrt(half + np.sqrt(half**2 - determinant))
     assert convergence.reweighted_norm(M, TWO_STATES.transition, 0.9) == pytest.approx(by_hand, rel=1e-13)
+
+
+def test_a_flow_round_a_ring_is_not_reversible_however_small():
+    """What leaves a state is far less than what stays; the flows back and forth differ by the factor 8."""
+    e = 1e-5
+    M = [[1 - 3 * e, 2 * e, e], [e, 1 - 3 * e, 2 * e], [2 * e, e, 1 - 3 * e]]
+    with pytest.raises(ValueError, match=r"must be symmetric; entries differ by the share 0.88$"):
+        convergence.reversing_distribution(M)
+
+
+def test_the_smallest_eigenvalue_of_a_kernel_is_named():
+    """Negative scores of two states: the kernel [[a, 1-a], [1-a, a]] with a < 1/2 has the eigenvalue 2a - 1."""
+    M = kernels.softmax_kernel(np.eye(2), np.eye(2), -np.eye(2))
+    with pytest.raises(ValueError, match=f"the smallest is {2 / (1 + np.e) - 1:.2g}$"):
+        convergence.reversing_distribution(M)
 
 
 def test_the_condition_means_convergence_and_is_not_vacuous():

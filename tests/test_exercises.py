@@ -47,7 +47,8 @@ def asked(chapter):
 def test_every_exercise_has_a_solution_and_a_check(chapter):
     text = markdown(chapter)
     assert EXERCISE.findall(text) == [label for label, _ in SOLUTION.findall(text)]
-    assert sorted(asked(chapter)) == sorted(name for name in exercises.names() if name.startswith(chapter + "."))
+    known = sorted(name for name in exercises.names() if name.startswith(chapter + "."))
+    assert sorted(asked(chapter)) == known, f"book/{chapter}.ipynb and ictd/exercises/{chapter}.py have other exercises"
 
 
 @pytest.mark.parametrize("chapter", WITH_EXERCISES)
@@ -252,8 +253,9 @@ def test_right_answers_of_every_style_are_accepted(number):
 @pytest.mark.parametrize("name", exercises.names())
 def test_every_exercise_refuses_five_kinds_of_mistakes_and_accepts_three_styles(name):
     verdicts = {str(verdict_of(number)): is_right(number) for number, answer in enumerate(ANSWERS) if answer[0] == name}
-    assert list(verdicts.values()).count(False) >= 5
-    assert sum(other == name for other, _ in RIGHT) >= 3
+    where = f"add to tests/wrong_{name.split('.')[0]}.py"
+    assert list(verdicts.values()).count(False) >= 5, f"{where} mistakes with five different reasons for {name}"
+    assert sum(other == name for other, _ in RIGHT) >= 3, f"{where} three right answers to {name}"
 
 
 SINGLE = "right up to rounding: compute in float64"

@@ -5,7 +5,7 @@ import pytest
 from strategies import assert_close
 
 from ictd import features, mrp, tasks
-from ictd.families import FAMILIES
+from ictd.families import FAMILIES, FEATURES
 
 # ----------------------------------------------------------------------------------------------------------- chains
 
@@ -31,6 +31,14 @@ def test_many_boyan_chains_have_the_law():
     ratio = batch.transition[:, 4].max(axis=1) / batch.transition[:, 4].min(axis=1)
     assert ratio.max() < 99 and batch.reward.min() >= -1 and batch.reward.max() < 1
     assert abs(batch.reward.mean()) < 5 / np.sqrt(3 * batch.reward.size)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *FEATURES])
+def test_a_family_is_described(name):
+    """In the docstring of `tasks.draw`, to which settings and help texts lead; its function has one as well."""
+    assert tasks.draw.__doc__.count(f'"{name}"') == 2, (
+        f"describe {name!r} in the docstring of tasks.draw, and list it there"
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import STANDARD_ERRORS, assert_close, contexts, discounts, seeds
 
 from ictd import empirical, mrp
-from ictd.mrp import MRP, Trajectory, boyan_chain, sample_paths
+from ictd.mrp import MRP, Trajectory, boyan_chain, boyan_transitions, cumulative, eliminate, sample_paths, solve_bellman
 
 
 def random_mrp(n_states, gamma, rng, zeros=0.3):
@@ -21,14 +21,14 @@ def random_mrp(n_states, gamma, rng, zeros=0.3):
 
 
 class Fixed(np.random.Generator):
-    """A generator whose uniform numbers are all the same."""
+    """A generator whose uniform numbers are given, or all the same."""
 
-    def __init__(self, value):
+    def __init__(self, values):
         super().__init__(np.random.PCG64(0))
-        self.value = value
+        self.values = values
 
     def random(self, size):
-        return np.full(size, self.value)
+        return np.broadcast_to(self.values, size)
 
 
 # --------------------------------------------------------------------------------------------- value
@@ -149,6 +149,17 @@ def test_stationary_satisfies_its_equations(n_states, seed):
     np.testing.assert_allclose(mu, expected, rtol=1e-10)
 
 
+def test_values_and_stationary_distributions_of_many_chains_at_once():
+    """With several leading dimensions, as `tasks` uses them: those of each chain."""
+    rng = np.random.default_rng(0)
+    P, r = rng.dirichlet(np.ones(4), (2, 3, 4)), rng.normal(size=(2, 3, 4))
+    values, mu = solve_bellman(P, r, 0.9), eliminate(P)
+    for index in np.ndindex(2, 3):
+        process = MRP(P[index], r[index], 0.9)
+        assert_close(values[index], process.value(), 1e-12)
+        assert_close(mu[index], process.stationary(), 1e-14)
+
+
 def test_stationary_of_a_periodic_chain():
     """A cycle has a stationary distribution although the distribution of S_t never settles."""
     cycle = MRP(np.roll(np.eye(4), 1, axis=1), np.zeros(4), 0.5)
@@ -211,6 +222,20 @@ def test_impossible_moves_are_never_taken(n_states, seed):
     assert process.start[trajectory.states[0]] > 0
     assert (trajectory.rewards == process.reward[trajectory.states[:-1]]).all()
     assert trajectory.n_transitions == 100 and trajectory.states.shape == (101,)
+
+
+def test_each_uniform_number_is_used_once():
+    """The first one for S_0, the others for the moves, also where S_0 is given; a bound belongs to the next state."""
+    process = MRP([[0.5, 0.5], [0.25, 0.75]], [0, 0], 0.5, [0.125, 0.875])
+    assert process.sample(4, Fixed([0.1, 0.5, 0.2, 0.4, 0.25])).states.tolist() == [0, 1, 0, 0, 0]
+    assert process.sample(4, Fixed([0.2, 0.5, 0.2, 0.4, 0.6])).states.tolist() == [1, 1, 0, 0, 1]
+    assert process.sample(4, Fixed([0.9, 0.4, 0.2, 0.4, 0.25]), start_state=0).states.tolist() == [0, 0, 0, 0, 0]
+
+
+def test_cumulative_sums_end_in_1():
+    """From the last possible state on, whatever the rounding."""
+    rows = [[0.25, 0.75 - 1e-9, 0], [0, 0, 1]]
+    assert cumulative(np.array(rows)).tolist() == [[0.25, 1, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("u, expected", [(0.0, 1), (np.nextafter(1, 0), 3)])
@@ -305,6 +330,13 @@ def test_boyan_structure(n_states, seed):
     np.testing.assert_allclose(chain.start, 1 / n_states)
 
 
+def test_boyan_chains_draw_their_moves_and_then_their_rewards():
+    """One after the other from one generator, as `families` does for many chains."""
+    chain, rng = boyan_chain(6, 0.9, np.random.default_rng(3)), np.random.default_rng(3)
+    np.testing.assert_array_equal(chain.transition, boyan_transitions(1, 6, rng)[0])
+    np.testing.assert_array_equal(chain.reward, rng.uniform(-1, 1, 6))
+
+
 def test_boyan_draws_are_uniform():
     """Step probabilities and rewards have the mean and variance of U(.01, .99) and U(-1, 1)."""
     rng = np.random.default_rng(0)
@@ -353,8 +385,9 @@ def test_copies_are_read_only_and_equal(duplicate):
 
 def test_compared_by_identity():
     """eq=False: comparing arrays field by field would be ambiguous; objects can be dictionary keys."""
-    one, two = MRP(np.eye(2), [1, 1], 0.5), MRP(np.eye(2), [1, 1], 0.5)
-    assert one == one and one != two and len({one, two}) == 2
+    for make in (lambda: MRP(np.eye(2), [1, 1], 0.5), lambda: Trajectory([0, 1], [1.0])):
+        one, two = make(), make()
+        assert one == one and one != two and len({one, two}) == 2
 
 
 def test_rounded_probabilities_are_accepted():

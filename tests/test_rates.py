@@ -26,10 +26,10 @@ def test_error_curves_agree_with_td_one_trajectory_at_a_time():
     process = mrp.boyan_chain(4, 0.8, rng)
     X, A = features.gaussian(4, 3, rng, 1.5), rng.standard_normal((3, 3))
     again = copy.deepcopy(rng)
-    curves = rates.error_curves(process, X, [9, 40], 5, 12, rng, A, 0.7)
+    curves = rates.error_curves(process, X, [40, 9], 5, 12, rng, A, 0.7)
     assert curves.errors.shape == curves.distances.shape == (2, 5, 13)
     assert curves.floors.shape == curves.radii.shape == (2, 5)
-    drawn = {n: contexts_drawn(process, n, 5, again) for n in (9, 40)}
+    drawn = {n: contexts_drawn(process, n, 5, again) for n in (40, 9)}
     for k, n in enumerate(curves.lengths):
         trajectories = [mrp.Trajectory(states, process.reward[states[:-1]]) for states in drawn[n]]
         complete = [t for t in trajectories if set(t.states[:-1].tolist()) == {0, 1, 2, 3}]
@@ -46,7 +46,7 @@ def test_error_curves_agree_with_td_one_trajectory_at_a_time():
                 (curves.radii[k, i], convergence.spectral_radius(J)),
             ):
                 np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    assert curves.complete[0] < 1  # incomplete contexts did occur
+    assert curves.complete[1] < 1  # incomplete contexts did occur
 
 
 def test_curves_of_one_seed_repeat():
@@ -55,6 +55,16 @@ def test_curves_of_one_seed_repeat():
     np.testing.assert_array_equal(one.errors, two.errors)
     with pytest.raises(ValueError):
         one.errors[0] = 0
+    with pytest.raises(AttributeError):
+        one.errors = two.errors
+
+
+def test_rare_complete_contexts_are_waited_for():
+    """As long as the chain has states; one in a hundred is complete here, so thousands are drawn."""
+    process = mrp.MRP([[0.99, 0.01], [0.5, 0.5]], [1.0, 0.0], 0.5, [1.0, 0.0])
+    curves = rates.error_curves(process, np.eye(2), [2], 20, 3, np.random.default_rng(0))
+    assert curves.errors.shape == (1, 20, 4) and curves.lengths.tolist() == [2]
+    assert 0.005 < curves.complete[0] < 0.02
 
 
 def test_equal_features_keep_the_error_from_the_floor():
@@ -127,6 +137,13 @@ def test_fits_of_exact_laws():
     interval = rates.fitted_rate(np.exp(np.outer(logs, [0, 1])), (0, 1), rng)
     half = 1.96 * logs.std() / 20
     np.testing.assert_allclose(np.log(interval), logs.mean() + np.array([0, -half, half]), atol=0.15 * half)
+
+
+def test_two_thousand_resamples_if_not_said_otherwise():
+    errors = np.random.default_rng(0).uniform(1, 2, (6, 4))
+    for fit, arguments in ((rates.fitted_rate, (errors, (0, 3))), (rates.fitted_slope, (range(1, 7), errors))):
+        default, given, few = (fit(*arguments, np.random.default_rng(1), *n) for n in ((), (2000,), (20,)))
+        assert default == given != few
 
 
 def test_only_the_window_of_a_rate_must_be_positive():

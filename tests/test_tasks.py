@@ -68,9 +68,21 @@ def test_rewards_and_noise():
     np.testing.assert_array_equal(exact.states, noisy.states)
     for i in (0, 199):
         np.testing.assert_array_equal(exact.rewards[i], batch.reward[i][exact.states[i, :-1]])
+    np.testing.assert_array_equal(batch.sample(100, np.random.default_rng(1)).rewards, exact.rewards)  # the default
     noise = noisy.rewards - exact.rewards
+    rng = np.random.default_rng(1)  # which draws first states, moves and then the noise
+    rng.integers(5, size=200), rng.random((200, 100))
+    np.testing.assert_allclose(noise, 0.5 * rng.standard_normal((200, 100)), atol=1e-15)
     error = 5 / np.sqrt(noise.size)
     assert abs(noise.mean()) < 0.5 * error and abs(noise.std() / 0.5 - 1) < error / np.sqrt(2)
+
+
+def test_drawn_rewards_and_the_scale_of_features():
+    """Rewards are uniform in (-1, 1); the scale multiplies features, and is 1 if it is not given."""
+    default, scaled = (tasks.draw(500, 4, 3, np.random.default_rng(0), **given) for given in ({}, {"feature_scale": 4}))
+    np.testing.assert_array_equal(scaled.features, 4 * default.features)
+    assert abs(default.features.std() - 1) < 5 / np.sqrt(2 * default.features.size)
+    assert -1 <= default.reward.min() < -0.99 and 0.99 < default.reward.max() < 1
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -171,6 +183,8 @@ def test_parts_and_shapes():
     trajectory = rows.trajectory((0, 1))
     np.testing.assert_array_equal(trajectory.states, contexts.states[1])
     assert rows.window(0, 9).n_transitions == 9 and rows.window(8, 1).n_transitions == 1
+    np.testing.assert_array_equal(rows.reshape((3, 2)).states[2, 1], contexts.states[5])
+    np.testing.assert_array_equal(rows.constant_value(0.5), contexts.constant_value(0.5).reshape(2, 3))
 
 
 def test_single_process_of_your_own():
@@ -192,3 +206,7 @@ def test_arrays_are_copies_that_cannot_be_written():
     for array in (batch.transition, batch.reward, batch.features, contexts.states, contexts.rewards):
         with pytest.raises(ValueError):
             array[...] = 0
+    for one, two, field in ((batch, tasks.Tasks(P * 0 + 1 / 3, r, X), "reward"), (contexts, contexts[:1], "n_states")):
+        assert one == one and one != two and len({one, two}) == 2  # compared by identity
+        with pytest.raises(AttributeError):
+            setattr(one, field, 0)

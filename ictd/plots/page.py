@@ -67,7 +67,7 @@ def show(figures, *, caption, alt):
         '<figure class="ictd-figure" style="margin:1em 0">'
         '<div class="ictd-panels" style="display:flex;flex-wrap:wrap;gap:16px;justify-content:center;font-size:0">'
         f"{''.join(drawings)}</div>"
-        f'<figcaption style="margin:.5em auto 0;max-width:44em">{caption_html(caption)}</figcaption></figure>'
+        f'<figcaption style="{CAPTION}">{caption_html(caption)}</figcaption></figure>'
     )
     return FigureOutput(content, caption, " ".join(alts))
 
