@@ -118,27 +118,15 @@ def by_hand(answer):
     right = prompt.build_prompt(x, rewards, values, HAND_GAMMA)
     if close(answer, right):
         return "Its last column is the query; its reward and target are placeholders."
-    for part, mistakes in [  # the features first, which tell the walk
-        (
-            slice(3),
-            {
-                "your columns show the walk of the text; the walk here visits B, A, C, B.": (
-                    features.one_hot(3)[[0, 1, 2, 0]].T
-                )
-            },
-        ),
-        (slice(None), {"the features should stand above the reward, not below.": np.vstack([right[3:], right[:3]])}),
-        (
-            5,
-            {
-                "the values stand in the order A, B, C; the walk has another.": (
-                    np.append(HAND_VALUES, answer[5, 3])  # whatever the query holds
-                )
-            },
-        ),
-        (slice(4, None), {"both memories are 0; that is the prompt before the first step.": 0 * right[4:]}),
+    text_walk = features.one_hot(3)[[0, 1, 2, 0]].T
+    in_order = np.append(HAND_VALUES, answer[5, 3])  # whatever the query holds
+    for part, reason, wrong in [  # what says most comes first
+        (slice(3), "your columns show the walk of the text; the walk here visits B, A, C, B.", text_walk),
+        (slice(6), "the features should stand above the reward, not below.", np.vstack([right[3:], right[:3]])),
+        (5, "the values stand in the order A, B, C; the walk has another.", in_order),
+        (slice(4, 6), "both memories are 0; that is the prompt before the first step.", 0 * right[4:]),
     ]:
-        name_mistake(answer[part], right[part], mistakes)
+        name_mistake(answer[part], right[part], {reason: wrong})
     _explain_rows(answer, x, rewards, values, HAND_GAMMA)
     raise NotYet("one of the rows differs from what the walk says.")
 
@@ -149,7 +137,7 @@ _SIZES = [(7, 3, 0.8), (5, 3, 0.6), (1, 1, 0.9), (12, 5, 0.8), (4, 1, 0.5), (6, 
 
 
 def _prompts(answer, cases, right):
-    """Accept a function whose prompts are right; advice explain the first that is not."""
+    """Accept a function whose prompts are right; otherwise explain the first that is not."""
     found = []
     for setting, arguments in cases.items():
         shape = right(*arguments).shape
