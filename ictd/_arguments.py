@@ -26,9 +26,9 @@ def declare(*, returns=None, **kinds):
     """
 
     def decorate(function):
-        parameters = dict(inspect.signature(function).parameters)
-        takes_others = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-        parameters = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+        signature = inspect.signature(function).parameters
+        parameters = {name: each for name, each in signature.items() if each.kind is not each.VAR_KEYWORD}
+        takes_others = len(parameters) < len(signature)
         names = tuple(name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY)
         defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
 

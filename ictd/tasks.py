@@ -121,11 +121,11 @@ class Tasks(_checks.ReadOnly):
         def first_and_uniforms(generator):
             return generator.integers(self.n_states, size=lead), generator.random(size)
 
-        first, uniforms = _for_each(rng, first_and_uniforms)
+        first, uniforms = each(rng, first_and_uniforms)
         states = sample_paths.trusted(self.transition, first, uniforms)
         rewards = np.take_along_axis(self.reward, states[..., :-1], axis=-1)
         if reward_noise:
-            (normal,) = _for_each(rng, lambda generator: (generator.standard_normal(size),))
+            (normal,) = each(rng, lambda generator: (generator.standard_normal(size),))
             rewards = rewards + reward_noise * normal
             if not np.isfinite(rewards).all():
                 raise ValueError(f"reward_noise must be smaller: a reward overflows; got {reward_noise:.3g}")
@@ -134,7 +134,8 @@ class Tasks(_checks.ReadOnly):
 
 def _walks(name, value, lengths):
     """Indices of the states of many walks of equal length, at least two for each."""
-    states, n_states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)"), lengths["S"]
+    states = _checks.indices(name, value, "an array of integer state indices, shape (..., n+1)")
+    n_states = lengths["S"]
     if states.ndim < 1 or states.size == 0 or states.shape[-1] < 2:
         raise ValueError(f"{name} must have shape (..., n+1) with n >= 1; got shape {states.shape}")
     if states.min() < 0 or states.max() >= n_states:
@@ -240,7 +241,7 @@ def _check_index(index, shape):
         _checks.integer("index", place, low=-length, high=length - 1)
 
 
-def _for_each(rng, draw_arrays):
+def each(rng, draw_arrays):
     """The arrays that a generator draws, or those of several generators stacked: each draws what it would alone."""
     if not isinstance(rng, (list, tuple)):
         return draw_arrays(_checks.numpy_generator(rng))
@@ -293,7 +294,7 @@ def draw(count, n_states, dim, rng, family="boyan", features="gaussian", feature
         reward = generator.uniform(-1, 1, (count, n_states))
         return transition, reward, FEATURES[features](count, n_states, dim, generator)
 
-    transition, reward, X = _for_each(rng, one)
+    transition, reward, X = each(rng, one)
     return Tasks(transition, reward, feature_scale * X)
 
 

@@ -1,6 +1,6 @@
 """Where the built book lies and what belongs to it; shared by the page and browser tests."""
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -30,7 +30,7 @@ def notebooks():
     return [path for name in toc_pages() if (path := ROOT / f"{name}.ipynb").exists()]
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(path):
     """The parsed HTML of one built file."""
     return BeautifulSoup(Path(path).read_text(encoding="utf-8"), "html.parser")

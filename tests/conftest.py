@@ -13,6 +13,11 @@ REQUIRED = os.environ.get("ICTD_REQUIRE_BROWSER") == "1"
 NOT_TESTED = "!!! NOT TESTED: "
 
 
+def pytest_collection_modifyitems(items):
+    """Put first what takes long, files marked as long and notebooks: started last, it would run alone at the end."""
+    items.sort(key=lambda item: item.path.suffix == ".py" and item.get_closest_marker("long") is None)
+
+
 def pytest_terminal_summary(terminalreporter):
     """One loud line for each kind of test that could not run: a skipped test must not look like a passed one."""
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())}

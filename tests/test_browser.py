@@ -6,6 +6,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from book_site import SITE, parse, toc_pages
 
+pytestmark = pytest.mark.long
+
 PAGES = toc_pages()
 EXTRA_PAGES = ["search", "genindex"]
 SERVER = "http://book.test"
@@ -25,7 +27,9 @@ SETTLED = """async () => {
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth, scrolls = e => getComputedStyle(e).overflowX !== "visible";
   if (document.documentElement.scrollWidth <= width) return [];
-  const inBox = e => { for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (scrolls(p)) return true; };
+  const inBox = e => {
+    for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (scrolls(p)) return true;
+  };
   return [`document: ${document.documentElement.scrollWidth} px in a window of ${width} px`].concat(
     [...document.querySelectorAll("body *")]
       .filter(e => e.getBoundingClientRect().right > width + 1 && e.checkVisibility() && !inBox(e))
@@ -58,7 +62,8 @@ UNNAMED = """() => [...document.querySelectorAll("article svg, article img")]
   .map(e => e.outerHTML.slice(0, 120))"""
 
 # What an explorer shows now: the pictures and texts of the output that holds the given control.
-SHOWN = """e => [...e.closest(".cell_output, .output, .jupyter-widgets-view, body").querySelectorAll("svg, img, .widget-html-content")]
+SHOWN = """e => [...e.closest(".cell_output, .output, .jupyter-widgets-view, body")
+  .querySelectorAll("svg, img, .widget-html-content")]
   .filter(p => p.checkVisibility() && !p.closest("button")).map(p => p.outerHTML).join("\\n")"""
 
 
@@ -107,7 +112,8 @@ CUT = """() => [...document.querySelectorAll(".bd-article :is(div, pre, td, th, 
   .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 3)
   .filter(e => !e.closest("mjx-assistive-mml, .ictd-status"))
   .filter(e => getComputedStyle(e).overflowX !== "visible" && !(e.classList.contains("ictd-more") && e.tabIndex === 0))
-  .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: ${e.textContent.trim().slice(0, 40)}`)"""
+  .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} px in ${e.clientWidth} px: `
+            + e.textContent.trim().slice(0, 40))"""
 
 # Names in tables that are broken within a word: a name may end a line after a dot or an underscore only.
 CHOPPED = """() => [...document.querySelectorAll(".bd-article :is(td, th) code .pre")].flatMap(e => {
@@ -145,7 +151,8 @@ PRINTED = """() => {
     seen.add(e);
     if (e.closest("svg, script, style, mjx-container, .ictd-status") || !e.checkVisibility()) continue;
     const ink = light(parse(getComputedStyle(e).color));
-    if (Math.min(contrast(ink, 1), contrast(ink, behind(e))) < 4.5) faults.push("pale: " + e.textContent.trim().slice(0, 40));
+    const least = Math.min(contrast(ink, 1), contrast(ink, behind(e)));
+    if (least < 4.5) faults.push("pale: " + e.textContent.trim().slice(0, 40));
   }
   for (const e of article.querySelectorAll("pre, table, figure, mjx-container, dt")) {
     if (!e.checkVisibility() || e.closest("mjx-assistive-mml")) continue;
@@ -236,16 +243,20 @@ def open_page(tab, url):
 def check_with_axe(axe, tab, view):
     """What axe finds serious. A colour is the same on a phone, and all but colours is the same by night.
 
-    Checking colours is slow: of the package page, which is long and all of a kind, the first sections do.
+    axe takes seconds for each thousand elements, so a desk is checked last, and without the inside of its formulas:
+    their glyphs come from style sheets, where axe sees no text. Of the package page, which is long and all of a kind,
+    the first sections do.
     """
-    rules = {"label-content-name-mismatch": {"enabled": True}, "color-contrast": {"enabled": False}}
-    found = []
+    context, options = None, {"resultTypes": ["violations"]}
     if view.endswith("light"):
-        found += axe.run(tab, options={"resultTypes": ["violations"], "rules": rules}).response["violations"]
+        desk = view.startswith("desk")
+        options["rules"] = {"label-content-name-mismatch": {"enabled": True}, "color-contrast": {"enabled": desk}}
+    else:
+        options["runOnly"] = ["color-contrast"]
     if view.startswith("desk"):
-        rest = {"exclude": [["#the-package > section:nth-of-type(n+3)"]]}
-        options = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
-        found += axe.run(tab, context=rest, options=options).response["violations"]
+        tab.evaluate("() => document.querySelectorAll('mjx-container').forEach(e => e.replaceChildren())")
+        context = {"exclude": [["#the-package > section:nth-of-type(n+3)"]]}
+    found = axe.run(tab, context=context, options=options).response["violations"]
     serious = [v for v in found if v["impact"] in ("serious", "critical")]
     return [f"{v['id']} ({v['impact']}): {node['html'][:160]}" for v in serious for node in v["nodes"]]
 
@@ -322,7 +333,6 @@ def visit(tabs, address):
             too_wide=tab.evaluate(TOO_WIDE),
             math=tab.evaluate(MATH),
             unnamed=tab.evaluate(UNNAMED),
-            axe=check_with_axe(axe, tab, view),
         )
         if view == "desk-light":
             noticed.copied = tab.evaluate(COPIED)
@@ -339,6 +349,8 @@ def visit(tabs, address):
             found = [at_width(tab, width, TORN, CUT, CHOPPED, TOO_WIDE) for width in widths]
             noticed.torn, noticed.cut, noticed.chopped, wide = (sum(faults, []) for faults in zip(*found))
             noticed.too_wide += wide
+        if view != "phone-dark":
+            noticed.axe = check_with_axe(axe, tab, view)
         return noticed
 
     return look

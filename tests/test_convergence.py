@@ -315,3 +315,60 @@ def test_balanced_attention_repairs_the_divergence_example():
         M = kernels.balanced_kernel([1.0, 1.0, 1.0], UNEQUAL, scale * np.eye(2))
         assert convergence.spectral_radius(convergence.iteration_matrix(M, CYCLE, 0.9)) < 1
         assert convergence.reweighting_ratio(M, CYCLE, 0.9) == pytest.approx(0.81, rel=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------ the limit
+
+
+@given(contexts(features=DISTINCT, max_states=6, walks=("closed", "boyan", "ends in a new state", "anywhere")))
+def test_limit_is_where_the_iteration_settles(c):
+    """From v_0 = 0, on all states, also those that were never left; the radius says whether it settles."""
+    M = kernels.state_kernel(c.model, c.X)
+    limit, radius = convergence.limit(M, c.model, c.gamma)
+    assume(np.isfinite(radius) and radius < 0.93 and np.abs(limit).max() < 1e3)
+    values = td.weighted_softmax_td_states(c.trajectory, c.X, c.gamma, 600)[-1]
+    np.testing.assert_allclose(values, limit, atol=1e-7 * max(1, np.abs(limit).max()))
+
+
+@given(contexts(features=DISTINCT, walks=("closed",)))
+def test_limit_of_a_context_that_was_left_everywhere_is_certainty_equivalence(c):
+    """With the spectral radius of the iteration on the states of the context."""
+    _, inner, P, _ = on_sources(c)
+    limit, radius = convergence.limit(kernels.state_kernel(c.model, c.X), c.model, c.gamma)
+    assume(c.model.visited.all())
+    np.testing.assert_allclose(limit, empirical.certainty_equivalence(c.model, c.gamma), rtol=1e-9, atol=1e-9)
+    assert radius == pytest.approx(convergence.spectral_radius(convergence.iteration_matrix(inner, P, c.gamma)))
+
+
+def test_limit_by_hand_where_the_last_state_was_never_left():
+    """S_0 and S_1 were left once each, S_2 hears both as w = (w_0, w_1): v_2 = w v and v_0 = r_0 + gamma v_1."""
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    walk = mrp.Trajectory([0, 1, 2], [1.0, -1.0])
+    model, M = empirical.empirical_model(walk, 3), kernels.empirical_kernel(walk, X)
+    limit, radius = convergence.limit(M, model, 0.9)
+    w = np.linalg.solve(M[:2, :2].T, M[2, :2])
+    # v_1 = -1 + .9 (w_0 v_0 + w_1 v_1), v_0 = 1 + .9 v_1
+    v1 = (-1 + 0.9 * w[0]) / (1 - 0.81 * w[0] - 0.9 * w[1])
+    np.testing.assert_allclose(limit, [1 + 0.9 * v1, v1, w @ [1 + 0.9 * v1, v1]], rtol=1e-12)
+    J = np.eye(2) - M[:2, :2] @ (np.eye(2) - 0.9 * np.array([[0, 1], w]))
+    assert radius == pytest.approx(np.abs(np.linalg.eigvals(J)).max(), rel=1e-12)
+
+
+def test_no_limit_where_the_kernel_cannot_tell_two_sources_apart():
+    """Equal features of two sources, and a state that was never left: how it hears them is lost in rounding."""
+    walk = mrp.Trajectory([0, 1, 2], [1.0, -1.0])
+    model, X = empirical.empirical_model(walk, 3), np.array([[1.0], [1.0], [2.0]])
+    limit, radius = convergence.limit(kernels.empirical_kernel(walk, X), model, 0.9)
+    assert np.isnan(limit).all() and np.isnan(radius)
+    # Without such a state nothing has to be told apart: the fixed point is that of the data.
+    closed = mrp.Trajectory([0, 1, 0], [1.0, -1.0])
+    limit, radius = convergence.limit(np.full((2, 2), 0.5), empirical.empirical_model(closed, 2), 0.9)
+    np.testing.assert_allclose(limit, empirical.certainty_equivalence(empirical.empirical_model(closed, 2), 0.9))
+    assert radius == pytest.approx(1)
+
+
+def test_a_fixed_point_that_does_not_exist_is_not_known():
+    """The successor that was never left is heard as w = 1 / gamma times the source: I - gamma P W is singular."""
+    model = empirical.EmpiricalModel([1, 0], [[0, 1], [0, 0]], [1.0, np.nan], [True, False])
+    limit, radius = convergence.limit([[1.0, 0.0], [2.0, 0.0]], model, 0.5)
+    assert np.isnan(limit).all() and radius == pytest.approx(1)

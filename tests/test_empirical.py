@@ -73,3 +73,25 @@ def test_empirical_model_is_read_only_and_its_own_copy():
     with pytest.raises(AttributeError):
         model.counts = np.zeros(3)
     assert model == model and model != empirical.empirical_model(Trajectory([0, 1, 0], [1.0, 2.0]), 3)
+
+
+def a_model(counts=(1, 0), transition=((0, 1), (0, 0)), reward=(1.0, np.nan), visited=(True, False)):
+    return empirical.EmpiricalModel(counts, transition, reward, visited)
+
+
+def test_counts_are_exact_up_to_what_floats_count():
+    assert a_model(counts=[2**53, 0]).counts.tolist() == [2**53, 0]
+    with pytest.raises(ValueError, match=r"^counts must be at most 2\*\*53; got 9007199254740994$"):
+        a_model(counts=[2**53 + 2, 0])
+
+
+def test_rows_above_1_by_rounding_are_divided_and_others_stay_bit_for_bit():
+    rounding = 2 * np.finfo(float).eps  # of a sum of two numbers
+    for total in (0.25, 1 - 1e-7, 1, 1 + rounding):
+        assert a_model(transition=[[0, total], [0, 0]]).transition.tolist() == [[0, total], [0, 0]]
+    for total in (1 + 2 * rounding, 1 + 1e-7, 1 + 1e-6):
+        row = np.array([0.25, 0.75]) * total
+        np.testing.assert_allclose(a_model(transition=[row, [0, 0]]).transition[0], [0.25, 0.75], rtol=1e-15)
+        assert a_model(transition=[[0, total], [0, 0]]).transition.tolist() == [[0, 1], [0, 0]]
+    with pytest.raises(ValueError, match=r"row 0 sums to 1.000002$"):
+        a_model(transition=[[0, 1 + 2e-6], [0, 0]])

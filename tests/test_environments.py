@@ -277,3 +277,14 @@ def test_an_end_must_be_a_property_of_the_state():
     both_refuse(Tabular(P=P), [0, 0], "state 1 ends one when some transitions enter it")
     again = {0: {0: [(1.0, 0, 1.0, True)]}, 1: {0: [(1.0, 0, 1.0, False)]}}
     both_refuse(Tabular(P=again), [0, 0], "state 0 ends one")
+
+
+def test_a_shell_without_a_step_of_its_own_is_looked_through():
+    """What is around an environment is refused only if it may step or reset in a way of its own."""
+
+    class Shell:
+        def __init__(self, env):
+            self.env = self.unwrapped = env
+
+    table = from_gymnasium(Shell(Tabular()), [0, 0], 0.9)
+    assert table.transition.tolist() == [[0, 1], [1, 0]] and table.reward.tolist() == [5, 0]

@@ -307,7 +307,9 @@ def test_equal_features_and_ends_together():
     result = ev.evaluate(states, rewards, x, n_layers=3000, episodes=episodes, done=done)
     merged = np.array([0, 1, 0, 2, 3])
     after = [empirical.END if end else merged[s] for end, s in zip(done, states[1:] + [0])]
-    expected = empirical.certainty_equivalence(empirical.model_of_transitions(merged[states], rewards, after, 4), 0.9)[merged]
+    expected = empirical.certainty_equivalence(empirical.model_of_transitions(merged[states], rewards, after, 4), 0.9)[
+        merged
+    ]
     np.testing.assert_allclose(result.value, expected, rtol=1e-6)
 
 
@@ -532,7 +534,7 @@ GAMES = {"state": "room", "reward": "coins", "episode": "game", "done": "over"}
         ("3,hall,1,", ["line 6, column over", "empty"]),
         ("3,hall,1,perhaps", ["line 6, column over", "'perhaps'", "yes or no"]),
         ("3,,1,0", ["line 6, column room", "empty"]),
-        (',,,\n3,hall,1,0', ["line 6", "empty row", "--missing skip"]),
+        (",,,\n3,hall,1,0", ["line 6", "empty row", "--missing skip"]),
         ('3,hall,"1,5",0', ["line 6, column coins", "1.5", "--decimal comma", "decimal=','"]),
     ],
 )
@@ -666,9 +668,7 @@ def test_spaces_before_quotes_belong_to_no_field(tmp_path):
 def test_a_sensor_may_be_state_and_reward_at_once(tmp_path):
     data = read(tmp_path, "watt\n5\n7\n5\n", state="watt", reward="watt")
     assert data.rewards == [5, 7] and "last reward is left out" in data.notes[0]
-    data = read(
-        tmp_path, "h,watt\n1,5\n2,\n3,9\n4,8\n5,5\n6,9\n", state="watt", reward="watt", bins=2, missing="skip"
-    )
+    data = read(tmp_path, "h,watt\n1,5\n2,\n3,9\n4,8\n5,5\n6,9\n", state="watt", reward="watt", bins=2, missing="skip")
     assert data.states == ["[5, 8)", "[8, 9]", "[8, 9]", "[5, 8)", "[8, 9]"]
     assert data.rewards == [5, 9, 8, 5, 9] and data.episodes == [1, (1, 2), (1, 2), (1, 2), (1, 2)]
 

@@ -1,5 +1,6 @@
 """Exercises: right answers of any style pass, wrong answers get the right reason, and `check` prints it once."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -10,11 +11,15 @@ from importlib import import_module
 import nbformat
 import numpy as np
 import pytest
+from answers import ANSWERS, RIGHT, WRONG, ask, cast, through, verdict_of
+from answers import CHAPTERS as WITH_EXERCISES
 from book_site import notebooks
 from wrong_weighted_softmax_td import late_mask
 
 from ictd import exercises
 from ictd.exercises import _checking, check
+
+pytestmark = pytest.mark.long
 
 EXERCISE = re.compile(r"^`{3,}\{exercise\}.*?:label: (\S+)", re.M | re.S)
 SOLUTION = re.compile(r"^````\{solution\} (\S+)\n(.*?)^````$", re.M | re.S)
@@ -26,7 +31,6 @@ def chapters():
 
 
 CHAPTERS = chapters()
-WITH_EXERCISES = sorted({name.split(".")[0] for name in exercises.names()})
 
 
 def markdown(chapter):
@@ -53,7 +57,7 @@ def test_every_printed_solution_is_right(chapter):
     verdicts = {}
 
     def recorded(name, answer):
-        verdicts[name] = check(name, answer)
+        verdicts[name] = ask(name, answer)
         return verdicts[name]
 
     for _, block in PYTHON.findall(markdown(chapter)):
@@ -66,7 +70,7 @@ def test_every_printed_solution_is_right(chapter):
 
 @pytest.mark.parametrize("name", exercises.names())
 def test_dots_count_as_no_answer(name):
-    verdict = check(name, ...)
+    verdict = ask(name, ...)
     assert not verdict and verdict.state == exercises.OPEN
 
 
@@ -80,7 +84,7 @@ def spoken(answer):
     "answer", [None, "text", [], {}, np.nan, np.full(3, np.inf), lambda *_: None, lambda: 0, 7], ids=spoken
 )
 def test_nonsense_gets_a_reason(name, answer):
-    verdict = check(name, answer)
+    verdict = ask(name, answer)
     assert not verdict and str(verdict).startswith("✗ Not yet: ") and len(str(verdict)) > 30
 
 
@@ -121,7 +125,7 @@ AWKWARD = {
 @pytest.mark.filterwarnings("error")
 def test_awkward_answers_get_a_reason(name, kind):
     for answer in (AWKWARD[kind], lambda *_: AWKWARD[kind]):
-        assert re.search("^✗ Not yet: .*(should|give a list|not one of the names)", str(check(name, answer)))
+        assert re.search("^✗ Not yet: .*(should|give a list|not one of the names)", str(ask(name, answer)))
 
 
 def test_tensors_that_carry_a_gradient_get_a_reason():
@@ -218,65 +222,55 @@ def test_an_unknown_exercise_is_an_error_with_the_names():
 
 # ------------------------------------------------------------------------------------ right and wrong answers
 
-TABLES = {chapter: import_module(f"wrong_{chapter}") for chapter in WITH_EXERCISES}
-WRONG = [row for table in TABLES.values() for row in table.WRONG]
-RIGHT = [row for table in TABLES.values() for row in table.RIGHT]
+
+def rows(wanted):
+    """Those of `ANSWERS` that are wanted, by number, with the exercise as the name of the test."""
+    numbers = [number for number, answer in enumerate(ANSWERS) if wanted(number, *answer)]
+    return pytest.mark.parametrize("number", numbers, ids=lambda number: f"{ANSWERS[number][0]}-{number}")
 
 
-def named(value):
-    return value if isinstance(value, str) else "answer"
+def is_right(number, *_):
+    return number < len(RIGHT)
 
 
-@pytest.mark.parametrize("name, answer, reason", WRONG, ids=named)
-def test_a_typical_mistake_gets_its_own_reason(name, answer, reason):
-    verdict = check(name, answer)
-    assert not verdict and reason in str(verdict)
+def is_first(number, name, _):
+    """The first right answer to its exercise, or the first wrong one."""
+    return name not in [other for other, _ in (ANSWERS[:number] if is_right(number) else ANSWERS[len(RIGHT) : number])]
 
 
-@pytest.mark.parametrize("name, answer", RIGHT, ids=named)
-def test_right_answers_of_every_style_are_accepted(name, answer):
-    assert str(check(name, answer)).startswith("✓ Right.")
+@rows(lambda number, *_: not is_right(number))
+def test_a_typical_mistake_gets_its_own_reason(number):
+    verdict = verdict_of(number)
+    assert not verdict and WRONG[number - len(RIGHT)][2] in str(verdict)
 
 
-def test_every_exercise_knows_typical_mistakes():
-    known = {name for name, _, _ in WRONG}
-    assert set(exercises.names()) - known == set()
+@rows(is_right)
+def test_right_answers_of_every_style_are_accepted(number):
+    assert str(verdict_of(number)).startswith("✓ Right.")
 
 
 @pytest.mark.parametrize("name", exercises.names())
 def test_every_exercise_refuses_five_kinds_of_mistakes_and_accepts_three_styles(name):
-    reasons = {check(name, answer).message for other, answer, _ in WRONG if other == name}
-    assert len(reasons) >= 5
+    verdicts = {str(verdict_of(number)): is_right(number) for number, answer in enumerate(ANSWERS) if answer[0] == name}
+    assert list(verdicts.values()).count(False) >= 5
     assert sum(other == name for other, _ in RIGHT) >= 3
 
 
-def cast(value, dtype):
-    """Floats, and arrays of them, in another type; anything else as it is."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(cast(one, dtype) for one in value)
-    if isinstance(value, np.ndarray):
-        with np.errstate(over="ignore"):
-            return value.astype(dtype) if value.dtype.kind == "f" else value
-    return cast(np.array(value), dtype)[()] if isinstance(value, float) else value
+SINGLE = "right up to rounding: compute in float64"
 
 
-def through(answer, inside, outside):
-    """The reader's function with its arguments and results in other types."""
-    return lambda *arguments: cast(answer(*cast(arguments, inside)), outside)
+@rows(lambda number, name, answer: is_right(number) and callable(answer))
+def test_a_right_function_of_single_precision_gets_no_false_reason(number):
+    name, answer = ANSWERS[number]
+    verdict = ask(name, through(answer, np.float32, np.float32))
+    assert verdict or SINGLE in str(verdict)
 
 
-@pytest.mark.parametrize("name, answer", [row for row in RIGHT if callable(row[1])], ids=named)
-@pytest.mark.parametrize("outside", [np.float32, np.float64])
-def test_a_right_function_in_single_precision_gets_no_false_reason(name, answer, outside):
-    verdict = check(name, through(answer, np.float32, outside))
-    assert verdict or "right up to rounding: compute in float64" in str(verdict)
-
-
-@pytest.mark.parametrize("name, answer, reason", WRONG, ids=named)
-def test_a_mistake_in_single_precision_is_never_called_rounding(name, answer, reason):
-    answer = through(answer, np.float64, np.float32) if callable(answer) else cast(answer, np.float32)
-    verdict = check(name, answer)
-    assert not verdict and "up to rounding: compute" not in str(verdict)
+@rows(lambda number, name, answer: is_right(number) and is_first(number, name, answer) and callable(answer))
+def test_what_was_single_precision_on_the_way_gets_no_false_reason(number):
+    name, answer = ANSWERS[number]
+    verdict = ask(name, through(answer, np.float32, np.float64))
+    assert verdict or SINGLE in str(verdict)
 
 
 def programs(name):
@@ -289,7 +283,7 @@ def programs(name):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "judge_function", spy, raising=False)
-        assert check(name, next(answer for other, answer in RIGHT if other == name))
+        assert ask(name, next(answer for other, answer in RIGHT if other == name))
     return found
 
 
@@ -297,35 +291,43 @@ def programs(name):
 def test_hidden_instances_tell_all_known_mistakes_apart(name):
     """Two mistakes that agree on every instance could not be named, and would be found here."""
     for reason, program in programs(name):
-        assert reason in str(check(name, program))
+        assert reason in str(ask(name, program))
 
 
 # ----------------------------------------------------------------------------------------- the reader's settings
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def strange_settings():
     """Global settings that a reader may have made long before."""
     torch = pytest.importorskip("torch")
     dtype = torch.get_default_dtype()
-    with np.errstate(all="raise"), np.printoptions(precision=1, threshold=2, sign="+", legacy="1.13"):
-        with warnings.catch_warnings(), torch.inference_mode():
-            warnings.simplefilter("error")
-            torch.set_default_dtype(torch.float64)
-            torch.set_default_device("meta")
+    printing = np.printoptions(precision=1, threshold=2, sign="+", legacy="1.13")
+    with np.errstate(all="raise"), printing, warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("error")
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        try:
             yield
+        finally:
             torch.set_default_device(None)
             torch.set_default_dtype(dtype)
 
 
-ANSWERS = [row[:2] for row in RIGHT + WRONG]
+@rows(lambda number, name, answer: is_right(number) or is_first(number, name, answer))
+def test_the_reader_s_settings_change_no_verdict_and_no_word(number):
+    usual = str(verdict_of(number))
+    with strange_settings():
+        assert str(ask(*ANSWERS[number])) == usual
 
 
-@pytest.mark.parametrize("number", range(len(ANSWERS)), ids=lambda number: ANSWERS[number][0])
-def test_the_reader_s_settings_change_no_verdict_and_no_word(number, request):
-    usual = str(check(*ANSWERS[number]))
-    request.getfixturevalue("strange_settings")
-    assert str(check(*ANSWERS[number])) == usual
+@rows(lambda number, *_: not is_right(number))
+def test_a_mistake_is_never_called_rounding_in_single_precision_and_strange_settings(number):
+    name, answer = ANSWERS[number]
+    answer = through(answer, np.float64, np.float32) if callable(answer) else cast(answer, np.float32)
+    with strange_settings():
+        verdict = ask(name, answer)
+    assert not verdict and "up to rounding: compute" not in str(verdict)
 
 
 # ------------------------------------------------------------------------------------------------ how it appears
@@ -410,109 +412,3 @@ def test_the_first_check_loads_its_chapter_only():
     chapters = {module.rpartition(".")[2] for module in loaded if module.startswith("ictd.exercises.")}
     assert {chapter for chapter in chapters if not chapter.startswith("_")} == {"policy_evaluation"}
     assert not loaded & {"torch", "matplotlib", "ictd.pretrain"}
-
-
-# -------------------------------------------------------------------------------------------------- the machinery
-
-
-def reason_of(function, *arguments):
-    try:
-        function(*arguments)
-    except _checking.NotYet as reason:
-        return str(reason)
-    return None
-
-
-@pytest.mark.parametrize(
-    "answer, words",
-    [
-        (["a", "b"], "a list of text"),
-        ("a", "the text 'a'"),
-        (np.array([1 + 1j, 2]), "a ndarray of complex numbers"),
-        ([[1], [1, 2]], "a list with rows of different lengths"),
-        ([None, 1], "a list with entries that are no numbers"),
-        (lambda x: x, "a function"),
-        (object(), "of type object"),
-        (np.float16([1, 2]), "float64; float16 has 3 digits"),
-        ([1.0, 2.0, 3.0], "shape (2,); it has shape (3,)"),
-        ([1.0, np.nan], "NaN or infinity"),
-    ],
-)
-def test_what_came_is_said_in_words(answer, words):
-    assert words in reason_of(_checking.numbers, answer, (2,))
-
-
-def test_half_precision_of_torch_gets_a_clear_word():
-    torch = pytest.importorskip("torch")
-    for dtype in (torch.float16, torch.bfloat16):
-        assert "should be in float64" in reason_of(_checking.numbers, torch.ones(2, dtype=dtype), (2,))
-
-
-def test_single_precision_is_kept_and_forgiven():
-    torch = pytest.importorskip("torch")
-    third = np.full(2, 1 / 3)
-    for answer in (np.float32(third), list(np.float32(third)), torch.tensor([1 / 3, 1 / 3], dtype=torch.float32)):
-        assert _checking.close(_checking.numbers(answer, (2,)), third)
-    assert not _checking.close(np.float64(np.float32(third)), third)
-
-
-@pytest.mark.parametrize(
-    "answer, is_rounded",
-    [
-        ([1.375, 0.3333], True),
-        ([1.4, 1 / 3], True),
-        ([1.37, 0.33], True),
-        ([1.38, np.float32(1 / 3)], True),
-        ([1.3, 0.4], True),
-        ([11 / 8, 3 / 8], False),
-        ([4 / 3, 1 / 3], False),
-        ([1.41, 1 / 3], False),
-        ([1, 0], False),
-    ],
-)
-def test_a_wrong_fraction_is_not_called_rounding(answer, is_rounded):
-    assert _checking.rounded(np.array(answer), np.array([11 / 8, 1 / 3])) == is_rounded
-
-
-def test_a_result_that_is_used_again_is_copied():
-    shared = np.zeros(2)
-    kept = _checking.numbers(shared, (2,))
-    shared += 1
-    assert (kept == 0).all()
-
-
-def test_only_a_mistake_that_explains_everything_alone_is_named():
-    right, answer = [np.zeros(2), np.zeros(1)], [np.array([1.0, 2.0]), np.array([3.0])]
-    explains = [np.array([1.0, 2.0]), np.array([3.0])]
-    partly = [np.array([1.0, 2.0]), np.array([4.0])]
-    name = _checking.name_mistake
-    assert reason_of(name, answer, right, {"whole": explains, "part": partly}) == "whole"
-    assert reason_of(name, answer, right, {"part": partly}) is None
-    assert reason_of(name, answer, right, {"one": explains, "other": explains}) is None
-    assert reason_of(name, answer, right, [("one", explains), ("one", explains)]) == "one"
-    assert reason_of(name, right, right, {"no mistake": right}) is None
-
-
-def test_missing_values_must_stand_where_they_should():
-    right = np.array([1.0, np.nan, np.inf])
-    assert _checking.close(right, right)
-    for wrong in ([1, 0, np.inf], [np.nan, np.nan, np.inf], [1, np.nan, -np.inf], [1, np.nan]):
-        assert not _checking.close(np.array(wrong), right)
-
-
-@pytest.mark.parametrize(
-    "fits, sentence",
-    [
-        ([1, 0, 0], "A is right; look at B and C again."),
-        ([1, 1, 0], "A and B are right; look at C again."),
-        ([1, 1, 1, 0], "A, B and C are right; look at D again."),
-        ([0, 0, 0], ""),
-    ],
-)
-def test_entries_that_are_right_are_listed_in_english(fits, sentence):
-    assert _checking.which_are_right("ABCD"[: len(fits)], fits) == sentence
-
-
-def test_other_names_have_other_instances():
-    draws = [_checking.generator(name).random() for name in ("a.b", "a.c", "a.b")]
-    assert draws[0] == draws[2] != draws[1]

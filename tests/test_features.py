@@ -10,7 +10,7 @@ def test_one_hot():
     """State s has the scale in place s; inner products are scale**2 on the diagonal and 0 elsewhere."""
     assert one_hot(3, 2.0).tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
     X = one_hot(4, 1.5)
-    assert (X @ X.T == 1.5**2 * np.eye(4)).all() and one_hot(1).tolist() == [[1]]
+    assert (1.5**2 * np.eye(4) == X @ X.T).all() and one_hot(1).tolist() == [[1]]
 
 
 def test_gaussian_moments():

@@ -1,7 +1,8 @@
 """What a reader has set beforehand changes no answer, no file and no figure, ends in no raw error, and stays set.
 
-One test for every pair of a call and a setting: the result has the same bits as without the setting. The layers and
-losses, which compute with tensors of the caller, are called on tensors made outside; their graph is the caller's right.
+One test for every pair of a call and a setting: the result has the same bits as without the setting. Settings that
+cannot hide one another are made together. The layers and losses, which compute with tensors of the caller, are called
+on tensors made outside; their graph is the caller's right.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 mpl = pytest.importorskip("matplotlib")
+style = pytest.importorskip("matplotlib.style")
 pytest.importorskip("ipywidgets")
-
 
 import ictd  # noqa: E402
 from ictd import (  # noqa: E402
@@ -58,7 +59,17 @@ from ictd.pretrain import checkpoint  # noqa: E402
 from ictd.runs import figures, grid, sweep  # noqa: E402
 from ictd.runs.folder import CHECKPOINT  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 # --------------------------------------------------------------------------------------------- settings
+
+
+@contextlib.contextmanager
+def _together(*settings):
+    with contextlib.ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
+        yield
 
 
 @contextlib.contextmanager
@@ -147,8 +158,7 @@ def _coarse_decimals():
 NUMPY = {
     "seterr raise": lambda: _error_state(all="raise"),
     "seterr call": lambda: _error_state(all="call"),
-    "print precision 1": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20),
-    "print legacy": lambda: np.printoptions(legacy="1.13"),
+    "print options": lambda: np.printoptions(precision=1, suppress=True, threshold=2, linewidth=20, legacy="1.13"),
 }
 
 
@@ -191,24 +201,27 @@ PYTHON = {
     "warnings are errors": _strict_warnings,
     "no stdout": lambda: _no_streams("stdout"),
     "no streams": lambda: _no_streams("stdout", "stderr"),
-    "German numbers": _german_numbers,
-    "decimal context": _coarse_decimals,
+    "German and coarse numbers": lambda: _together(_german_numbers(), _coarse_decimals()),
     "seeded generators": _seeded,
 }
 MATPLOTLIB = {
-    "usetex": {"text.usetex": True},
-    "small font": {"font.size": 8},
-    "serif font": {"font.family": "serif", "mathtext.fontset": "cm"},
-    "white text": {"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white"},
-    "colours": {"axes.prop_cycle": mpl.cycler(color=["red"]), "axes.facecolor": "red", "lines.linewidth": 9},
-    "savefig": {"savefig.dpi": 300, "savefig.bbox": "tight", "savefig.transparent": False, "savefig.facecolor": "red"},
-    "svg": {"svg.fonttype": "path", "svg.hashsalt": None, "svg.image_inline": False},
-    "layout": {"figure.dpi": 200, "figure.autolayout": True, "figure.constrained_layout.h_pad": 1},
-    "legend and grid": {"legend.frameon": True, "legend.fontsize": 20, "axes.grid": False, "axes.spines.left": False},
-    "paths": {"path.simplify": False, "path.sketch": (1, 100, 2), "agg.path.chunksize": 9, "axes.unicode_minus": False},
+    "text": {
+        **{"text.usetex": True, "font.size": 8, "font.family": "serif", "mathtext.fontset": "cm"},
+        **{"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white", "axes.unicode_minus": False},
+        **{"legend.frameon": True, "legend.fontsize": 20, "figure.dpi": 200},
+    },
+    "lines": {
+        **{"axes.prop_cycle": mpl.cycler(color=["red"]), "axes.facecolor": "red", "lines.linewidth": 9},
+        **{"axes.grid": False, "axes.spines.left": False, "path.simplify": False, "path.sketch": (1, 100, 2)},
+        **{"agg.path.chunksize": 9, "figure.autolayout": True, "figure.constrained_layout.h_pad": 1},
+    },
+    "files": {
+        **{"savefig.dpi": 300, "savefig.bbox": "tight", "savefig.transparent": False, "savefig.facecolor": "red"},
+        **{"svg.fonttype": "path", "svg.hashsalt": None, "svg.image_inline": False},
+    },
 }
 FIGURES = {f"rc {name}": lambda rc=rc: mpl.rc_context(rc) for name, rc in MATPLOTLIB.items()}
-FIGURES |= {f"style {name}": lambda name=name: mpl.style.context(name) for name in ("dark_background", "ggplot")}
+FIGURES |= {f"style {name}": lambda name=name: style.context(name) for name in ("dark_background", "ggplot")}
 SETTINGS = NUMPY | TORCH | PYTHON | FIGURES
 
 
@@ -578,11 +591,11 @@ TRIP = "state,reward\ncafé,-1\nbus,0\nwork,5\ncafé,-2\n状,3\nbus,1\nwork,4\nc
 PRETRAIN = "pretrain --out run --states 3 --dim 2 --layers 2 --context 6 --steps 4 --seeds 2".split()
 ENVIRONMENTS = {
     "plain": {},
-    "optimised": {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "1"},
-    "C locale": {"LC_ALL": "C", "LANG": "C"},
-    "POSIX, other hashes": {"LC_ALL": "POSIX", "PYTHONHASHSEED": "4711"},
-    "matplotlibrc": {"MPLBACKEND": "svg"},
-    "debug": {"PYTHONDEVMODE": "1", "PYTHONUNBUFFERED": "1"},
+    "optimised, C locale": {"PYTHONOPTIMIZE": "2", "PYTHONHASHSEED": "1", "LC_ALL": "C", "LANG": "C"},
+    "debug, POSIX, matplotlibrc": {
+        **{"PYTHONDEVMODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "4711"},
+        **{"LC_ALL": "POSIX", "MPLBACKEND": "svg"},
+    },
 }
 
 
@@ -611,7 +624,7 @@ def commanded(tmp_path_factory, trained):
     def work(name):
         folder = tmp_path_factory.mktemp("work")
         (folder / "trip.csv").write_text(TRIP, encoding="utf-8")
-        if name == "matplotlibrc":
+        if "matplotlibrc" in name:
             (folder / "matplotlibrc").write_text(RC_FILE)
         shutil.copytree(trained, folder / "run")
         for path in (folder / "run").glob("*.svg"):

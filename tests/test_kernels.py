@@ -59,6 +59,11 @@ def test_any_callable_of_two_arguments_is_a_score():
         np.testing.assert_allclose(kernels.softmax_kernel(x, x, score), expected, rtol=1e-14)
 
 
+def test_a_callable_that_shows_no_signature_is_a_score_too():
+    """As some that are written in C: max of one number and another one."""
+    assert kernels.softmax_kernel([[1.0]], [[2.0]], max).tolist() == [[1]]
+
+
 def test_score_convention_puts_the_source_on_the_left():
     """Z^T A Z with sources as rows: entry (query, source) is x_source^T A x_query, not the transpose."""
     A = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -99,6 +104,19 @@ def test_extreme_scores_give_exact_weights_in_silence():
         sharp = kernels.softmax_kernel(50 * np.eye(3), 50 * np.eye(3))
     assert kernel.tolist() == [[1, 0], [0, 1], [1, 0]]
     assert (sharp == np.eye(3)).all()
+
+
+def test_a_query_without_any_finite_score_has_a_row_of_0():
+    rows = np.array([[-np.inf, -np.inf], [-np.inf, 3.0]])
+    kernel = kernels.softmax_kernel(np.ones((2, 1)), np.ones((2, 1)), lambda q, s: rows, [1, 2])
+    assert kernel.tolist() == [[0, 0], [0, 1]]
+
+
+def test_the_softmax_of_many_rows_is_that_of_each():
+    logits = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    kernel = kernels.softmax(logits)
+    for index in np.ndindex(2, 3, 4):
+        np.testing.assert_allclose(kernel[index], np.exp(logits[index]) / np.exp(logits[index]).sum(), rtol=1e-14)
 
 
 @pytest.mark.parametrize("size", [1e4, 1e5, 1e300])
@@ -292,3 +310,29 @@ def test_balanced_attention_has_a_constant_normaliser():
         rows = bias - bias[:, :1]
         np.testing.assert_allclose(rows, np.broadcast_to(rows[:1], rows.shape), atol=1e-9)
         np.testing.assert_allclose(kernels.balanced_kernel(1000 * mu, X, A), M, rtol=1e-12)  # as counts
+
+
+def test_balanced_attention_takes_weights_and_features_of_any_size():
+    rng = np.random.default_rng(7)
+    weights, X = rng.uniform(0.5, 2, 4), rng.normal(size=(4, 3))
+    M = kernels.balanced_kernel(weights, X)
+    np.testing.assert_allclose(kernels.balanced_kernel(1e200 * weights, X), M, rtol=1e-12)
+    far = kernels.balanced_kernel(weights, 40 * X)  # exp of the scores overflows
+    np.testing.assert_allclose(weights @ far, weights, rtol=1e-10)
+    np.testing.assert_allclose(far, np.eye(4), atol=1e-10)
+    twice = kernels.balanced_kernel(weights, X[[0, 0, 1, 2]])  # equal features: semidefinite
+    np.testing.assert_allclose(weights @ twice, weights, rtol=1e-10)
+    np.testing.assert_allclose(twice[0], twice[1], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "X, A",
+    [
+        (np.eye(2), [[2, 1], [0.9, 2]]),  # hardly asymmetric
+        ([[3, 1], [1, 3]], [[1, 2], [2, 1]]),  # long features of one sign
+        ([[10, 0], [9.9, 1.4]], -np.eye(2)),  # of the other
+    ],
+)
+def test_scores_that_are_not_symmetric_and_semidefinite_cannot_be_balanced(X, A):
+    with pytest.raises(ValueError, match="^score must be symmetric, with exp of the scores positive semidefinite"):
+        kernels.balanced_kernel([1, 1], X, A)

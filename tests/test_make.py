@@ -20,6 +20,7 @@ PROGRAM = """\
 echo "${0##*/} $*" >> "$LOG"
 case "$*" in
     "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/jupyter-book";;
+    "-m ruff check "*) eval "$DURING_STYLE";;
     "-m pytest tests "*) env > environment; eval "$DURING_TESTS";;
     *matplotlib*) [ -z "$REAL_FONTS" ] || exec %(python)s "$@";;
     *subprocess*) shift 3; exec "$@";;
@@ -133,6 +134,13 @@ def test_a_failure_is_not_remembered_as_a_success(project):
     assert project.tested() == (True, True)
 
 
+def test_code_of_another_style_stops_the_tests_before_anything_is_built(project):
+    status, printed, ran = project.make("test", DURING_STYLE="exit 1")
+    assert status != 0 and "make format" in printed and "jupyter-book" not in ran
+    assert project.tested() == (True, True)
+    assert project.make("test", DURING_STYLE="exit 1")[0] != 0  # also where the tests need not run again
+
+
 def test_files_that_change_during_the_tests_were_not_tested(project):
     before = (project.root / "book/td.ipynb").read_text()
     assert project.tested(DURING_TESTS="echo changed >> book/td.ipynb") == (False, True)
@@ -156,8 +164,16 @@ def test_the_book_is_built_anew_for_what_it_shows(project):
 def test_the_notebooks_of_the_table_of_contents_are_run(project):
     project.write("book/a space.ipynb", "")
     project.write("_toc.yml", 'root: book/td\nchapters:\n- file: "book/a space"\n- file: book/text\n')
-    assert "@_build/notebooks" in project.make("test", REAL_LIST="1")[2]
+    ran = project.make("test", REAL_LIST="1")[2]
+    assert ran.index("book_site.py") < ran.index("@_build/notebooks")
     assert (project.root / "_build/notebooks").read_text() == "book/td.ipynb\nbook/a space.ipynb\n"
+
+
+def test_coverage_and_mutants_stand_beside_the_tests(project):
+    ran = project.make("test")[2]
+    assert "coverage" not in ran and "mutants" not in ran
+    assert "tests/mutants.py td" in project.make("mutants", "MODULE=td")[2]
+    assert "-m coverage report" in project.make("coverage")[2]
 
 
 def test_neither_the_home_nor_the_settings_of_a_reader_reach_the_programs(project):

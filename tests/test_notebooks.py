@@ -1,4 +1,4 @@
-"""What a stored notebook must look like. That it runs and gives its stored outputs again is checked by nbval (`make test`)."""
+"""What a stored notebook must look like. That it runs and gives its outputs again is checked by nbval (`make test`)."""
 
 import re
 
@@ -21,7 +21,9 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|work|tmp|Users|opt|mnt|var)/|[
 
 def code_cells(path):
     """The code cells of a notebook that are not empty."""
-    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code" and cell.source.strip()]
+    return [
+        cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code" and cell.source.strip()
+    ]
 
 
 def first_line(cell):
@@ -41,7 +43,7 @@ def test_it_was_run_once_from_top_to_bottom(path):
 
 @every_notebook
 def test_it_holds_no_error_and_no_warning(path):
-    """An output on stderr is a warning that a reader would have to explain away. A wanted error is tagged raises-exception."""
+    """A warning on stderr is what readers would have to explain away. A wanted error is tagged raises-exception."""
     for cell in code_cells(path):
         for output in cell.outputs:
             assert output.get("name") != "stderr", f"stderr below {first_line(cell)!r}"

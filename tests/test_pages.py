@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -15,7 +15,8 @@ every_page = pytest.mark.parametrize("name", PAGES)
 pytestmark = pytest.mark.usefixtures("site")
 
 RAW_MYST = re.compile(
-    r":::|```|\{(?:[a-z]+:)?[a-z-]+\}`|\$\$|\$\\?\w[^$]*\$|^\s*:(?:label|class|name|nonumber):|\{(?:note|tip|exercise|solution)[a-z-]*\}", re.M
+    r":::|```|\{(?:[a-z]+:)?[a-z-]+\}`|\$\$|\$\\?\w[^$]*\$|^\s*:(?:label|class|name|nonumber):|\{(?:note|tip|exercise|solution)[a-z-]*\}",
+    re.M,
 )
 # attributes that make a browser load something at once
 LOADED = [("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("object", "data")]
@@ -54,7 +55,9 @@ def test_every_picture_is_described(name):
         for drawing in figure.find_all("svg"):
             title = drawing.find("title")
             words = drawing.get("aria-label") or (title and title.get_text(strip=True))
-            assert drawing.get("role") == "img" and words, f"a drawing above {caption.get_text()[:40]!r} has no description"
+            assert drawing.get("role") == "img" and words, (
+                f"a drawing above {caption.get_text()[:40]!r} has no description"
+            )
 
 
 @every_page
@@ -68,10 +71,13 @@ def test_raw_myst_would_be_found():
     assert not RAW_MYST.search("a price of $5, a set {1, 2}, and a slice a[1:2]")
 
 
-@lru_cache(maxsize=None)
+@cache
 def ids(path):
     """Every place in a file that a link can lead to."""
-    return {e.get("id") or e.get("name") for e in parse(path).find_all(lambda e: e.get("id") or (e.name == "a" and e.get("name")))}
+    return {
+        e.get("id") or e.get("name")
+        for e in parse(path).find_all(lambda e: e.get("id") or (e.name == "a" and e.get("name")))
+    }
 
 
 @every_page
@@ -103,7 +109,11 @@ def test_referenced_equations_carry_the_number_that_is_shown(name):
 def test_nothing_is_loaded_from_another_machine(name):
     page = parse(SITE / f"{name}.html")
     urls = [e[attribute] for tag, attribute in LOADED for e in page.find_all(tag, attrs={attribute: True})]
-    urls += [e["href"] for e in page.find_all("link", href=True) if set(e["rel"]) & {"stylesheet", "icon", "preload", "modulepreload", "preconnect"}]
+    urls += [
+        e["href"]
+        for e in page.find_all("link", href=True)
+        if set(e["rel"]) & {"stylesheet", "icon", "preload", "modulepreload", "preconnect"}
+    ]
     assert [url for url in urls if urlsplit(url).scheme not in ("", "data") or urlsplit(url).netloc] == []
 
 

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -136,6 +137,26 @@ def test_every_field_is_tested():
         config.gamma = 0.1
 
 
+def test_a_setting_is_described_where_it_is_declared():
+    """Its line of help is in the docstring; its option is its own; its default passes its check."""
+    text = " ".join(Config.__doc__.split())
+    for field in dataclasses.fields(Config):
+        help, check = field.metadata["help"], field.metadata["check"]
+        assert re.search(rf"\b{field.name} : [^:]+ {re.escape(help[0].upper() + help[1:])}", text), field.name
+        assert check(field.name, field.default) == field.default
+        assert not field.metadata["choices"] or field.default in field.metadata["choices"]
+    options = [field.metadata["option"] for field in dataclasses.fields(Config)]
+    assert len(set(options)) == len(options)
+    assert 'objective : {"td", "td_query", "neu", "neu_one_batch", "mc"}' in Config.__doc__
+    for line in (
+        "gamma : float in [0, 1)",
+        "clip : float in (0, 1e+30]",
+        "n_states : int, at least 3",
+        "shared : bool",
+    ):
+        assert line in Config.__doc__.splitlines()
+
+
 @given(st.integers(1, 300), st.integers(1, 60))
 def test_record_steps(n_steps, n_records):
     """From 0 to n_steps, all different, at distances that differ by at most one."""
@@ -163,7 +184,7 @@ BAD_CALLS = [
     (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=b"run"), TypeError, "checkpoint_path must be a str"),
     *((lambda path=path: pretrain.pretrain(SMALL, [0], checkpoint_path=path), ValueError,
        "checkpoint_path must name a file; got") for path in (".", "a\0b", "..")),
-    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=""), ValueError, "checkpoint_path must not be an empty text"),
+    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=""), ValueError, "checkpoint_path must not be an empty"),
     *((lambda length=length: pretrain.pretrain(SMALL, [0], checkpoint_path="n" * length), ValueError,
        "checkpoint_path must be a path that can be written") for length in (250, 300)),  # 250: not the one beside it
     (lambda: pretrain.initial_parameters(SMALL, True), TypeError, "seed must be an integer"),
@@ -886,7 +907,7 @@ def test_a_broken_bar_stops_no_run(monkeypatch, where):
     expected = pretrain.pretrain(SMALL, [0])
     stream = types.SimpleNamespace(isatty=lambda: True)
     if where == "closed":
-        stream = open(os.devnull, "w")
+        stream = open(os.devnull, "w")  # noqa: SIM115
         stream.close()
     monkeypatch.setattr(sys, "stderr", None if where == "no stream" else stream)
     monkeypatch.setitem(sys.modules, "tqdm", None if where == "loading" else types.SimpleNamespace(tqdm=Bar))
@@ -935,6 +956,7 @@ def test_the_pattern_emerges():
     assert (history.value_error[-1] < result.value_error_constant / 2).all()
     assert result.value_error_certainty_equivalence < result.value_error_constructed < result.value_error_constant
     assert (np.sign(history.value_weights[-1]) == [1, 1, -1]).all()
+
 
 # ----------------------------------------------------------------------------------------- value errors
 

@@ -91,13 +91,15 @@ def test_check_memory_names_the_column():
     """The message says which column of which prompt is off, and by how much."""
     Z = np.stack([build_prompt(np.ones((4, 2)), np.ones(3), np.ones(4), 0.5)] * 2)
     Z[1, -2, 2] += 0.25
-    with pytest.raises(ValueError, match=r"column 2 of prompt \(1,\) is off by 0.25"):
-        check_memory(Z, 0.5)
+    for batch, prompt in ((Z, r"\(1,\)"), (Z[None], r"\(0, 1\)")):
+        with pytest.raises(ValueError, match=f"column 2 of prompt {prompt} is off by 0.25"):
+            check_memory(batch, 0.5)
     with pytest.raises(ValueError, match="last column"):
         bad = Z[0].copy()
         bad[-2, -1] = 1
         check_memory(bad, 0.5)
-    assert check_memory(Z, 0.5, tolerance=0.3) == pytest.approx(0.25)
+    assert check_memory(Z, 0.5, tolerance=0.3) == check_memory(Z, 0.5, tolerance=0.25) == 0.25
+    assert check_memory(Z[0], 0.5, tolerance=0) == 0
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 2**-8), (torch.bfloat16, 2**-5)])
@@ -108,10 +110,10 @@ def test_check_memory_in_half_precision(dtype, tolerance):
         Z = torch.from_numpy(build_prompt(np.ones((6, 2)), np.ones(5), rng.normal(size=6), 0.9)).to(dtype)
         assert check_memory(Z, 0.9) < tolerance / 2
     Z = torch.from_numpy(build_prompt(np.ones((3, 1)), np.ones(2), [0, 1, 1], 0.5)).to(dtype)
-    Z[-2, 0] += 0.75 * tolerance
-    assert check_memory(Z, 0.5) == 0.75 * tolerance
-    Z[-2, 0] += 0.75 * tolerance
-    with pytest.raises(ValueError, match="column 0"):
+    Z[-2, 0] += tolerance
+    assert check_memory(Z, 0.5) == tolerance
+    Z[-2, 0] += tolerance / 8
+    with pytest.raises(ValueError, match="column 0 is off"):
         check_memory(Z, 0.5)
 
 
@@ -136,8 +138,28 @@ def test_check_memory_tolerance_follows_size_and_type():
     big = build_prompt(np.ones((3, 1)), np.ones(2), [0, 1e6, 1e6], 0.5)
     big[-2, 0] += 1e-5
     check_memory(big, 0.5)
+    first = build_prompt(np.ones((3, 1)), np.ones(2), [1e6, 0, 0], 0.5)  # no memory of a target is as large
+    first[-2, 0] += 1e-5
+    check_memory(first, 0.5)
     small = build_prompt(np.ones((3, 1)), np.ones(2), [0, 1, 1], 0.5)
     small[-2, 0] += 1e-6
-    with pytest.raises(ValueError, match="column 0"):
+    with pytest.raises(ValueError, match="column 0 is off"):
         check_memory(small, 0.5)
     check_memory(small.astype(np.float32), 0.5)
+    small[-2, 0] += 1e-4
+    with pytest.raises(ValueError, match="column 0 is off"):
+        check_memory(small.astype(np.float32), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5, 1), (2, 5, 1)])
+def test_a_prompt_has_features_and_a_transition(shape):
+    with pytest.raises(ValueError, match="d >= 1 and n >= 1"):
+        check_memory(np.zeros(shape), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 1), (7, 3, 4)])
+def test_a_batch_of_prompts_has_the_rows_and_columns_of_one(shape):
+    """However many prompts there are, one column or no feature is too little."""
+    with pytest.raises(ValueError, match=r"^Z must have shape \(\.\.\., d\+3, n\+1\) with d >= 1 and n >= 1"):
+        memory_offset(np.zeros(shape), 0.5)
+    assert not memory_offset(np.zeros((1, 1, 4, 2)), 0.5).any()

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHORTER = "" if os.environ.get("ICTD_README_IN_FULL") == "1" else " --steps 10 --seeds 2 --records 2"

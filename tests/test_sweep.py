@@ -483,26 +483,29 @@ def test_a_worker_with_other_tasks_is_named():
 
 def test_tasks_of_the_main_program_are_not_sent(tmp_path):
     """Workers could not import them; nothing is written."""
-    code = f"""
-import sys
-sys.argv = []
+    (tmp_path / "main.py").write_text(
+        """
 from own_tasks import ring
-source = "def sample(count, rng):\\n    from own_tasks import ring\\n    return ring(count, rng)\\n"
-import linecache
-linecache.cache["main"] = (len(source), None, source.splitlines(True), "main")
-exec(compile(source, "main", "exec"))
 from test_sweep import SEEDS, points
+
 from ictd.runs import sweep
+
+
+def sample(count, rng):
+    return ring(count, rng)
+
+
 try:
-    sweep.sweep({str(tmp_path / "a")!r}, points(), SEEDS, sample=sample, scheduler="tcp://127.0.0.1:1")
+    sweep.sweep("a", points(), SEEDS, sample=sample, scheduler="tcp://127.0.0.1:1")
 except ValueError as error:
     print(error)
 """
-    paths = os.pathsep.join(path for path in sys.path if path)
-    env = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "main.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=env)
     assert "sample must be in a module that workers can import; sample is in __main__" in done.stdout, done
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["main.py"]
 
 
 def test_an_error_on_a_worker_is_an_error_of_its_point(cluster, local, tmp_path):

@@ -244,7 +244,11 @@ WRONG = [
         forward(lambda x, A: kernels.softmax_kernel(x, x, kernels.bilinear_score(A))[:, :-1]),
         "no successor",
     ),
-    ("emergence.bug_digits", forward(lambda x, A: kernels.softmax_kernel(x, x[1:], kernels.bilinear_score(A))), "are entered"),
+    (
+        "emergence.bug_digits",
+        forward(lambda x, A: kernels.softmax_kernel(x, x[1:], kernels.bilinear_score(A))),
+        "are entered",
+    ),
     ("emergence.bug_digits", without_residual, "the residual is missing"),
     ("emergence.bug_digits", lambda *a: forward_in_loops(*a[:3], np.abs(a[3]) * [1, 1, -1], *a[4:]), "n = 8, d = 2"),
     (

@@ -30,7 +30,12 @@ def report(app, doctree):
     for block in doctree.findall(nodes.literal_block):
         if "stderr" in block["classes"]:
             cell = block.line // 10_000  # how myst-nb counts
-            logger.error("cell %d wrote to stderr:\n%s", cell, block.astext().rstrip(), location=app.env.docname)
+            logger.error(
+                "cell %d wrote to stderr:\n%s",
+                cell,
+                block.astext().rstrip(),
+                location=app.env.docname,
+            )
 
 
 def setup(app):

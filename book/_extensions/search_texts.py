@@ -10,7 +10,15 @@ from docutils import nodes
 from sphinx.addnodes import desc_signature
 
 SCRIPT = "_static/search_texts.js"
-UNREAD = (nodes.raw, nodes.comment, nodes.image, nodes.target, nodes.pending, nodes.problematic, desc_signature)
+UNREAD = (
+    nodes.raw,
+    nodes.comment,
+    nodes.image,
+    nodes.target,
+    nodes.pending,
+    nodes.problematic,
+    desc_signature,
+)
 
 
 def is_section(node):
@@ -22,7 +30,11 @@ def text(node):
     """The words of a node; not those of its subsections, of its title and of what is not prose or code."""
     if isinstance(node, nodes.Text):
         return str(node)
-    read = [child for child in node.children if not (is_section(child) or isinstance(child, (nodes.title, *UNREAD)))]
+    read = [
+        child
+        for child in node.children
+        if not (is_section(child) or isinstance(child, (nodes.title, *UNREAD)))
+    ]
     words = "".join(text(child) for child in read)
     return words if isinstance(node, nodes.Inline) else words + " "
 
@@ -30,7 +42,11 @@ def text(node):
 def sections(doctree):
     """One entry for each section of a page: [id, title, text]."""
     return [
-        [section["ids"][0], section.next_node(nodes.title).astext(), " ".join(text(section).split())]
+        [
+            section["ids"][0],
+            section.next_node(nodes.title).astext(),
+            " ".join(text(section).split()),
+        ]
         for section in doctree.findall(is_section)
     ]
 
@@ -43,7 +59,9 @@ def collect(app, pagename, templatename, context, doctree):
 def write(app, exception):
     if exception is None and app.builder.format == "html":
         texts = json.dumps(app.search_texts, ensure_ascii=False, separators=(",", ":"))
-        Path(app.outdir, SCRIPT).write_text(f"var searchTexts = {texts};\n", encoding="utf-8")
+        Path(app.outdir, SCRIPT).write_text(
+            f"var searchTexts = {texts};\n", encoding="utf-8"
+        )
 
 
 def setup(app):

@@ -51,8 +51,14 @@ PACKAGES = {
 PATCHES = {
     "html-manager/embed-amd.js": [
         # its fonts are looked for beside the page, which is a 404 on every page with a widget
-        (r"\A", 'window.__jupyter_widgets_assets_path__=document.currentScript.src.replace(/[^/]*$/,"");\n'),
-        (r"\.p=`\$\{\w+\.origin\}\$\{\w+\.pathname\}`", ".p=window.__jupyter_widgets_assets_path__"),
+        (
+            r"\A",
+            'window.__jupyter_widgets_assets_path__=document.currentScript.src.replace(/[^/]*$/,"");\n',
+        ),
+        (
+            r"\.p=`\$\{\w+\.origin\}\$\{\w+\.pathname\}`",
+            ".p=window.__jupyter_widgets_assets_path__",
+        ),
         # formulas in labels are asked for in the way of MathJax 2, which is an error with MathJax 3
         (
             r'void 0!==window\.MathJax&&MathJax\.Hub\.Queue\(\["Typeset",MathJax\.Hub,(\w+)\]\)',
@@ -92,14 +98,21 @@ def fetch_package(folder, spec, members):
     """Download one npm package and copy its wanted members into ``files/<folder>``."""
     with tempfile.TemporaryDirectory() as scratch:
         packed = subprocess.run(
-            ["npm", "pack", "--silent", spec], cwd=scratch, check=True, capture_output=True, text=True
+            ["npm", "pack", "--silent", spec],
+            cwd=scratch,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         with tarfile.open(Path(scratch, packed.stdout.split()[-1])) as archive:
             for member in archive.getmembers():
                 name = member.name.split("/", 1)[-1]  # all members lie below "package/"
                 for source, target in members.items():
-                    if member.isfile() and (name == source or (source.endswith("/") and name.startswith(source))):
-                        path = FILES / folder / (target + name[len(source):])
+                    if member.isfile() and (
+                        name == source
+                        or (source.endswith("/") and name.startswith(source))
+                    ):
+                        path = FILES / folder / (target + name[len(source) :])
                         path.parent.mkdir(parents=True, exist_ok=True)
                         with path.open("wb") as out:
                             shutil.copyfileobj(archive.extractfile(member), out)
@@ -118,15 +131,24 @@ def patch(name, replacements):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fetch", action="store_true", help="download again with npm and write the manifest")
+    parser.add_argument(
+        "--fetch",
+        action="store_true",
+        help="download again with npm and write the manifest",
+    )
     if parser.parse_args().fetch:
         for folder, (spec, members) in PACKAGES.items():
             fetch_package(folder, spec, members)
         for name, replacements in PATCHES.items():
             patch(name, replacements)
-        manifest = {"packages": {k: spec for k, (spec, _) in PACKAGES.items()}, "sha256": hashes()}
+        manifest = {
+            "packages": {k: spec for k, (spec, _) in PACKAGES.items()},
+            "sha256": hashes(),
+        }
         MANIFEST.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    faults = differences(json.loads(MANIFEST.read_text(encoding="utf-8"))["sha256"], hashes())
+    faults = differences(
+        json.loads(MANIFEST.read_text(encoding="utf-8"))["sha256"], hashes()
+    )
     print("\n".join(faults) or f"all {len(hashes())} files match the manifest")
     return 1 if faults else 0
 

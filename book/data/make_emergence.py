@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from ictd import inputs, pretrain, runs, tasks
+from ictd.runs.folder import CHECKPOINT
 from ictd.state_form import state_values
 
 FOLDERS = {
@@ -46,7 +47,10 @@ FOLDERS = {
     "free_both": "masks/free-both",
 }
 HISTORY = "value_weights score_matrix cosine_value_weights cosine_score_matrix diagonality_mean value_error".split()
-REFERENCES = [f"value_error_{name}" for name in ("constant", "certainty_equivalence", "constructed")]
+REFERENCES = [
+    f"value_error_{name}"
+    for name in ("constant", "certainty_equivalence", "constructed")
+]
 UNMASKED = ("V", "A")
 
 
@@ -54,18 +58,27 @@ def read(folder):
     """The `Result` of a finished run."""
     saved = runs.read(folder)
     config = pretrain.Config(**saved.config)
-    return pretrain.pretrain(config, saved.summary["seeds"], checkpoint_path=Path(folder) / runs.CHECKPOINT)
+    return pretrain.pretrain(
+        config, saved.summary["seeds"], checkpoint_path=Path(folder) / CHECKPOINT
+    )
 
 
 def contents(result):
     """What the file keeps of a run, {quantity: array}."""
-    settings = {name: result.summary()[name] for name in ("config", "seeds", "threads", "versions")}
+    settings = {
+        name: result.summary()[name]
+        for name in ("config", "seeds", "threads", "versions")
+    }
     kept = {"settings": json.dumps(settings)}
     kept |= {name: getattr(result, name) for name in REFERENCES}
     for name in HISTORY:
         values = getattr(result.history, name)
         kept |= {f"{name}_start": values[0], f"{name}_end": values[-1]}
-    return kept | {f"{name}_end": result.parameters[name] for name in UNMASKED if name in result.parameters}
+    return kept | {
+        f"{name}_end": result.parameters[name]
+        for name in UNMASKED
+        if name in result.parameters
+    }
 
 
 def context_errors(result):
@@ -80,14 +93,23 @@ def context_errors(result):
     weights = contexts.empirical()[0] / config.n_transitions
     tensors = {name: torch.tensor(value) for name, value in result.parameters.items()}
     with torch.no_grad():
-        values = state_values(tensors, inputs(batch, contexts, torch.float32), config.gamma, config.n_layers)
+        values = state_values(
+            tensors,
+            inputs.from_contexts(batch, contexts, torch.float32),
+            config.gamma,
+            config.n_layers,
+        )
     predictions = {
         "": values.double().numpy(),
-        "_constant": np.repeat(contexts.constant_value(config.gamma)[:, None], config.n_states, axis=1),
+        "_constant": np.repeat(
+            contexts.constant_value(config.gamma)[:, None], config.n_states, axis=1
+        ),
         "_certainty_equivalence": contexts.certainty_equivalence(config.gamma),
     }
     return {
-        f"context_error{name}": pretrain.value_error(values, batch, config.gamma, weights)
+        f"context_error{name}": pretrain.value_error(
+            values, batch, config.gamma, weights
+        )
         for name, values in predictions.items()
     }
 
@@ -99,8 +121,14 @@ def main(folder):
         kept = contents(result)
         if part.startswith("masks"):
             kept |= context_errors(result)
-        arrays |= {f"{name}/{quantity}": np.array(value) for quantity, value in kept.items()}
-    floats = {name: a.astype(np.float32) for name, a in arrays.items() if a.dtype == np.float64 and a.ndim}
+        arrays |= {
+            f"{name}/{quantity}": np.array(value) for quantity, value in kept.items()
+        }
+    floats = {
+        name: a.astype(np.float32)
+        for name, a in arrays.items()
+        if a.dtype == np.float64 and a.ndim
+    }
     np.savez_compressed(Path(__file__).with_name("emergence.npz"), **arrays | floats)
 
 

@@ -32,14 +32,19 @@ def policy():
 
 def trajectory():
     """The rollout, with the rewards that the environment paid."""
-    return environments.rollout_gymnasium(environment(), policy(), N_TRANSITIONS, np.random.default_rng(SEED))
+    return environments.rollout_gymnasium(
+        environment(), policy(), N_TRANSITIONS, np.random.default_rng(SEED)
+    )
 
 
 def text():
     """The file's content."""
     data = trajectory()
     rewards = [f"{reward:g}" for reward in data.rewards] + [""]
-    lines = ["state,reward", *(f"{state},{reward}" for state, reward in zip(data.states, rewards))]
+    lines = [
+        "state,reward",
+        *(f"{state},{reward}" for state, reward in zip(data.states, rewards)),
+    ]
     return "\n".join(lines) + "\n"
 
 

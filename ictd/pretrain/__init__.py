@@ -1,9 +1,11 @@
 """Pretraining on random tasks, all seeds at once, with checkpoints from which a killed run goes on.
 
-What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart.
+What a seed draws in step t depends on (seed, t) only: neither on the other seeds nor on a restart. Tasks are those of
+a family, or of a function of the reader's own.
 
 ==============  ============================================================================================
 ``config``      the settings of a run (without torch)
+``identity``    what makes a run the run that it is (without torch)
 ``sampling``    the tasks of a run (without torch)
 ``parameters``  with which a seed begins, and the model of trained ones
 ``measures``    what is recorded on held-out tasks

@@ -1,73 +1,91 @@
-"""The settings of a run; they are known and checked without torch."""
+"""The settings of a run; they are known and checked without torch.
 
+A setting stands in one place, its field in `Config`: the metadata hold its range or its choices, what it is, and how
+the command line calls it. The checks, the docstring and the options are made from them.
+"""
+
+import dataclasses
+import functools
+import inspect
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
 
-from ictd import _checks, tasks
+from ictd import _checks, families
 from ictd._construction import FORMS
 
-CHOICES = {
-    "objective": ("td", "td_query", "neu", "neu_one_batch", "mc"),
-    "family": tuple(tasks.FAMILIES),
-    "features": tuple(tasks.FEATURES),
-    "form": FORMS,
-    "free": ("none", "value", "score", "both"),
-    "dtype": ("float32", "float64"),
-}
 # Larger settings are typing errors; torch would answer with an overflow that names nothing.
 LARGEST = 1e30
+_CHECKS = {bool: _checks.flag, int: _checks.integer, float: _checks.real, str: _checks.option}
 
 
+def _setting(default, group, option, text, rest=".", *, check=None, choices=None, place=0, varies=True, **limits):
+    """A field of `Config`.
+
+    Parameters
+    ----------
+    default : bool, int, float or str
+    group : {"tasks", "model", "training", "measurements"}
+        The help lists options by group, in each by place, and then in the order of the fields.
+    option : str
+        Its name on the command line.
+    text : str
+        What it is, in the help of the option (which adds the default) and in the docstring.
+    rest : str
+        How the docstring goes on.
+    check : callable
+        By default that of the type in `_checks`.
+    choices : tuple of str
+    place : int
+    varies : bool
+        Whether a sweep may have several values of it.
+    limits
+        The range, as the check takes it.
+    """
+    limits |= {"options": choices} if choices else {}
+    metadata = {
+        "check": functools.partial(check or _CHECKS[type(default)], **limits),
+        "choices": choices,
+        "group": group,
+        "option": option,
+        "help": text,
+        "rest": rest,
+        "place": place,
+        "varies": varies,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _documented(config):
+    """Describe the fields in the docstring of their class."""
+    lines = []
+    for field in dataclasses.fields(config):
+        text = field.metadata["help"] + field.metadata["rest"]
+        lines.append(f"{field.name} : {_type(field)}")
+        lines.append(textwrap.fill(text[0].upper() + text[1:], 100, initial_indent=" " * 4, subsequent_indent=" " * 4))
+    config.__doc__ = inspect.cleandoc(config.__doc__ or "").replace("(fields)", "\n".join(lines))
+    return config
+
+
+def _type(field):
+    limits = field.metadata["check"].keywords
+    if field.metadata["choices"]:
+        return "{" + ", ".join(f'"{choice}"' for choice in field.metadata["choices"]) + "}"
+    if isinstance(field.default, float):
+        brackets = "(" if "low_open" in limits else "[", ")" if "high_open" in limits else "]"
+        return f"float in {brackets[0]}{limits['low']:g}, {limits['high']:g}{brackets[1]}"
+    return type(field.default).__name__ + (f", at least {limits['low']}" if limits else "")
+
+
+@_documented
 @dataclass(frozen=True)
 class Config:
     """The settings of a run.
 
     Parameters
     ----------
-    gamma : float
-        Discount in [0, 1).
-    n_layers : int
-        Number of layers L, at least 1.
-    n_states, dim : int
-        Number of states S (at least 3) and of features d.
-    n_transitions : int
-        Transitions n of a context, at least 1.
-    n_steps : int
-        Optimiser steps, at least 1.
-    objective : {"td", "td_query", "neu", "neu_one_batch", "mc"}
-        "td": semi-gradient TD on all transitions of the context. "td_query": on the query and the window slid
-        by one. "neu": the NEU loss by double sampling, two batches a step. "neu_one_batch": the biased version.
-        "mc": regression on the true values, which a learner does not have.
-    family, features, feature_scale
-        As in `tasks.draw`.
-    reward_noise : float
-        As in `tasks.Tasks.sample`.
-    form : {"tsm", "dual_head", "independent_heads"}
-        As in `model.SoftmaxICTD`.
-    shared : bool
-        One set of parameters for all layers, or one for each.
-    free : {"none", "value", "score", "both"}
-        Which of V and A have no mask. Training then runs on prompt matrices, which costs far more.
-    batch_size : int
-        Fresh tasks a step for each seed.
-    learning_rate, final_rate : float
-        Adam's rate, and the share of it that is left at the end of a cosine decay.
-    clip : float
-        Largest norm of a seed's gradient.
-    init_scale : float
-        Standard deviation of the initial parameters.
-    init_reward_weight : float
-        Added to the initial w_R.
-    dtype : {"float32", "float64"}
-    n_records : int
-        The history has this many entries after the start, at equal distances.
-    n_held_out : int
-        Tasks of the fixed set for value errors and diagonality, the same for all seeds.
-    neu_batches, neu_batch_size : int
-        Independent batches, at least 3, and tasks of each for the NEU estimates; also fixed.
-    held_out_seed : int
-        Seed of both fixed sets.
+    (fields)
 
     Raises
     ------
@@ -75,65 +93,96 @@ class Config:
         Numbers out of range, unknown options, options that contradict each other.
     """
 
-    gamma: float = 0.5
-    n_layers: int = 5
-    n_states: int = 10
-    dim: int = 4
-    n_transitions: int = 100
-    n_steps: int = 800
-    objective: str = "td"
-    family: str = "boyan"
-    features: str = "gaussian"
-    feature_scale: float = 1.0
-    reward_noise: float = 0.0
-    form: str = "tsm"
-    shared: bool = True
-    free: str = "none"
-    batch_size: int = 32
-    learning_rate: float = 0.02
-    final_rate: float = 0.02
-    clip: float = 0.3
-    init_scale: float = 0.02
-    init_reward_weight: float = 0.0
-    dtype: str = "float32"
-    n_records: int = 40
-    n_held_out: int = 256
-    neu_batches: int = 16
-    neu_batch_size: int = 32
-    held_out_seed: int = 0
+    gamma: float = _setting(0.5, "tasks", "--gamma", "discount in [0, 1)", low=0, high=1, high_open=True)
+    n_layers: int = _setting(5, "model", "--layers", "number of layers", " L.", low=1)
+    n_states: int = _setting(10, "tasks", "--states", "number of states, at least 3", low=3, check=_checks.side)
+    dim: int = _setting(4, "tasks", "--dim", "number of features", " d.", low=1, check=_checks.side, place=1)
+    n_transitions: int = _setting(100, "tasks", "--context", "transitions of a context", ", n.", low=1, place=2)
+    n_steps: int = _setting(800, "training", "--steps", "optimiser steps", low=1)
+    objective: str = _setting(
+        "td",
+        "training",
+        "--objective",
+        "semi-gradient TD, TD on the query, NEU by double sampling or from one batch (biased), "
+        "regression on true values",
+        '. "td" learns from all transitions of the context, "td_query" from the query and the window slid by one; '
+        '"neu" draws two batches a step; "mc" takes the true values, which a learner does not have.',
+        choices=("td", "td_query", "neu", "neu_one_batch", "mc"),
+        place=-1,
+    )
+    family: str = _setting(
+        "boyan", "tasks", "--family", "random processes", ", as in `tasks.draw`.", choices=tuple(families.FAMILIES)
+    )
+    features: str = _setting(
+        "gaussian", "tasks", "--features", "features of states", ", as in `tasks.draw`.",
+        choices=tuple(families.FEATURES),
+    )  # fmt: skip
+    feature_scale: float = _setting(
+        1.0, "tasks", "--feature-scale", "factor of all features", low=0, low_open=True, high=LARGEST, place=1
+    )
+    reward_noise: float = _setting(
+        0.0, "tasks", "--reward-noise", "standard deviation of noise in rewards", ", as in `tasks.Tasks.sample`.",
+        low=0, high=LARGEST, place=2,
+    )  # fmt: skip
+    form: str = _setting(
+        "tsm",
+        "model",
+        "--form",
+        "temporal shift module, dual heads, or heads with parameters of their own",
+        ", as in `model.SoftmaxICTD`.",
+        choices=FORMS,
+    )
+    shared: bool = _setting(
+        True, "model", "--per-layer", "parameters for each layer instead of one set for all", ", where this is False."
+    )
+    free: str = _setting(
+        "none",
+        "model",
+        "--free",
+        "which of V and A have no mask (costs far more time)",
+        ", as training then runs on prompt matrices.",
+        choices=("none", "value", "score", "both"),
+    )
+    batch_size: int = _setting(32, "training", "--batch", "fresh tasks a step for each seed", low=1)
+    learning_rate: float = _setting(
+        0.02, "training", "--rate", "learning rate of Adam", low=0, low_open=True, high=LARGEST
+    )
+    final_rate: float = _setting(
+        0.02, "training", "--final-rate", "share of it that is left after a cosine decay, in [0, 1]", low=0, high=1
+    )
+    clip: float = _setting(
+        0.3, "training", "--clip", "largest norm of a seed's gradient", low=0, low_open=True, high=LARGEST
+    )
+    init_scale: float = _setting(
+        0.02, "training", "--init-scale", "standard deviation of initial parameters", low=0, high=LARGEST
+    )
+    init_reward_weight: float = _setting(
+        0.0, "training", "--init-reward-weight", "added to the initial reward weight", " w_R.",
+        low=-LARGEST, high=LARGEST,
+    )  # fmt: skip
+    dtype: str = _setting("float32", "training", "--dtype", "number type", choices=("float32", "float64"))
+    n_records: int = _setting(
+        40, "measurements", "--records", "entries of the history after the start", ", at equal distances.",
+        low=1, varies=False,
+    )  # fmt: skip
+    n_held_out: int = _setting(
+        256, "measurements", "--held-out", "tasks for value errors and diagonality", ", the same for all seeds.",
+        low=1, varies=False,
+    )  # fmt: skip
+    neu_batches: int = _setting(
+        16, "measurements", "--neu-batches", "independent batches for the NEU loss, at least 3", ", also the same.",
+        low=3, varies=False,
+    )  # fmt: skip
+    neu_batch_size: int = _setting(32, "measurements", "--neu-batch", "tasks of each", low=1, varies=False)
+    held_out_seed: int = _setting(0, "measurements", "--held-out-seed", "seed of these tasks", low=0, varies=False)
 
     def __post_init__(self):
-        def put(name, value):
-            object.__setattr__(self, name, value)
-
-        put("gamma", _checks.discount(self.gamma))
-        put("n_states", _checks.side("n_states", self.n_states, low=3))
-        put("dim", _checks.side("dim", self.dim))
-        for name, low in {
-            "n_layers": 1,
-            "n_transitions": 1,
-            "n_steps": 1,
-            "batch_size": 1,
-            "n_records": 1,
-            "n_held_out": 1,
-            "neu_batches": 3,
-            "neu_batch_size": 1,
-            "held_out_seed": 0,
-        }.items():
-            put(name, _checks.integer(name, getattr(self, name), low=low))
+        for field in dataclasses.fields(self):
+            value = field.metadata["check"](field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, type(field.default)(value))  # also NumPy's str becomes Python's
         # What is drawn at once: two batches for "neu", one transition more for a query, all batches of the estimate
         for name, factor in {"batch_size": 2, "n_transitions": 2, "neu_batch_size": self.neu_batches}.items():
             _checks.integer(name, getattr(self, name), low=1, high=_checks.LARGEST_INTEGER // factor)
-        for name in ("feature_scale", "learning_rate", "clip"):
-            put(name, _checks.real(name, getattr(self, name), low=0, low_open=True, high=LARGEST))
-        for name in ("reward_noise", "init_scale"):
-            put(name, _checks.real(name, getattr(self, name), low=0, high=LARGEST))
-        put("final_rate", _checks.real("final_rate", self.final_rate, low=0, high=1))
-        weight = _checks.real("init_reward_weight", self.init_reward_weight, low=-LARGEST, high=LARGEST)
-        put("init_reward_weight", weight)
-        for name, options in CHOICES.items():
-            put(name, str(_checks.option(name, getattr(self, name), options)))
-        put("shared", _checks.flag("shared", self.shared))
         if self.features == "one_hot" and self.dim != self.n_states:
             raise ValueError(f"dim must equal n_states = {self.n_states} for one-hot features; got {self.dim}")
         if self.features == "triangular" and self.dim < 2:

@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ictd import pretrain
+from ictd import _extras, pretrain
 from ictd.pretrain.identity import function_of
 from ictd.runs.folder import CHECKPOINT
 
@@ -77,7 +77,8 @@ def connect(address, patience):
     try:
         import distributed
     except ModuleNotFoundError:
-        raise ClusterError("a cluster needs distributed, which is not installed: pip install 'ictd[cluster]'") from None
+        cure = _extras.cure("distributed")
+        raise ClusterError(f"a cluster needs distributed, which is not installed: {cure}") from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said in our own words
     try:
         distributed.comm.get_address_host_port(distributed.comm.normalize_address(address), strict=True)

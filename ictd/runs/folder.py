@@ -125,7 +125,7 @@ def entries(folder):
 
 
 def identity(config, seeds, threads, sample=None):
-    """What makes a run the run that it is, as ``config.json`` holds it."""
+    """What makes a run the run that it is, as ``config.json`` holds it; ``sample`` is tried first."""
     return of_training(config, seeds, check_sample(sample, config)) | {"threads": threads}
 
 

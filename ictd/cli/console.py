@@ -1,4 +1,4 @@
-"""What the commands share: messages that stop no work, Ctrl-C while packages load, and the shape of help texts."""
+"""What all commands share: refusals, messages that stop no work, types of options, and the shape of help texts."""
 
 import argparse
 import contextlib
@@ -12,18 +12,20 @@ import threading
 from pathlib import Path
 
 
-def folder_path(text):
-    """The argparse type of a folder; an empty text, as of a variable without a value, would be the current one."""
-    if not text:
-        raise argparse.ArgumentTypeError("must name a folder, '.' for the current one; got an empty text")
-    return Path(text)
+class Refusal(Exception):
+    """What stands against a command, in words for its reader; it ends with status 2."""
 
 
 def say(text):
-    """Print a line to standard error, if there is one and if somebody reads it."""
-    if sys.stderr is not None:  # None would mean standard output
-        with contextlib.suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=hasattr(sys.stderr, "flush"))
+    """Print a line to standard error, if somebody reads it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=hasattr(sys.stderr, "flush"))
+
+
+def one_line(error):
+    """An error with its type, in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 @contextlib.contextmanager
@@ -38,6 +40,62 @@ def loading():
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+# ------------------------------------------------------------------------------------------- types of options
+
+
+def folder_path(text):
+    """The argparse type of a folder; an empty text, as of a variable without a value, would be the current one."""
+    if not text:
+        raise argparse.ArgumentTypeError("must name a folder, '.' for the current one; got an empty text")
+    return Path(text)
+
+
+def number(kind):
+    """The argparse type of a number without limits."""
+
+    def parse(text):
+        value = _read(kind, text)
+        if value is None:
+            raise argparse.ArgumentTypeError(f"must be {'an integer' if kind is int else 'a number'}; got {text!r}")
+        return value
+
+    return parse
+
+
+def real(**limits):
+    """The argparse type of a number inside an interval, as `_checks.real` takes it."""
+    return _limited(float, "real", **limits)
+
+
+def integer(low, high):
+    """The argparse type of an integer from ``low`` to ``high``."""
+    return _limited(int, "integer", low=low, high=high)
+
+
+def _limited(kind, check, **limits):
+    def parse(text):
+        from ictd import _checks  # loads NumPy, which the help of a command does without
+
+        value = _read(kind, text)
+        try:
+            return getattr(_checks, check)("value", text if value is None else value, **limits)
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix("value ")) from None
+
+    return parse
+
+
+def _read(kind, text):
+    """A number, or None; Python would also read 1_0 as 10."""
+    try:
+        return None if "_" in text else kind(text)
+    except ValueError:
+        return None
+
+
+# ------------------------------------------------------------------------------------------------ help texts
 
 
 class Parser(argparse.ArgumentParser):
@@ -79,7 +137,6 @@ class Formatter(argparse.HelpFormatter):
     def _fill_text(self, text, width, indent):
         paragraphs = re.split(r"\n{2,}", text.strip("\n"))
         return "\n\n".join(_fill(paragraph, max(width, 20)) for paragraph in paragraphs)
-
 
     def _format_args(self, action, default_metavar):
         if action.choices is not None and action.nargs in ("+", "*"):  # argparse would list the choices twice

@@ -1,5 +1,6 @@
 """``ictd evaluate`` on logs: options reach the reader, streams ask for a name, nothing is passed over in silence."""
 
+import csv
 import importlib.util
 import io
 import os
@@ -7,15 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+import time
 
+import commands
 import nbformat
 import numpy as np
 import pytest
+from commands import ROOT
 
-from ictd import cli, evaluate
+from ictd import evaluate
 
-ROOT = Path(__file__).parents[1]
 WALK = "state,reward\na,1\nb,2\na,1\nb,2\na,\n"
 GAME = "game;room;coins;over;player\n1;hall;1;0;x\n1;attic;2;1;x\n2;hall;3;no;x\n2;hall;;no;x\n"
 OPTIONS = ["--state", "room", "--reward", "coins", "--episode", "game", "--done", "over", "--sep", ";"]
@@ -29,18 +31,174 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "trip.csv"
+    path.write_text(WALK)
+    return path
+
+
 def call(capsys, *arguments):
-    """Exit status, standard output and standard error of the command in this process."""
-    try:
-        status = cli.main(["evaluate", *map(str, arguments)])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    """Exit status, standard output and standard error of ``ictd evaluate`` in this process."""
+    return commands.call(capsys, "evaluate", *arguments)
 
 
 def states_printed(out):
     return [line.split("  ")[0].strip() for line in out.split("\n\n")[1].splitlines()[1:]]
+
+
+def test_prints_and_saves_the_same_table(capsys, file, tmp_path):
+    status, out, err = call(capsys, file, "--scale", 10, "--layers", 300)
+    assert (status, err) == (0, "")
+    assert "4 transitions, 2 states, one-hot features" in out
+    # v(a) = 1 + .9 v(b), v(b) = 2 + .9 v(a)
+    expected = [(1 + 0.9 * 2) / 0.19, (2 + 0.9) / 0.19]
+    with open(tmp_path / "trip-values.csv", newline="") as saved:
+        rows = list(csv.DictReader(saved))
+    assert [row["state"] for row in rows] == ["a", "b"]
+    assert [row["visits"] for row in rows] == ["2", "2"]
+    for row, value in zip(rows, expected):
+        assert float(row["value"]) == pytest.approx(value, rel=1e-9)
+        assert float(row["certainty_equivalence"]) == pytest.approx(value, rel=1e-12)
+        assert f"{float(row['value']):.6g}" in out
+    assert f"saved to {tmp_path / 'trip-values.csv'}" in out
+
+
+def test_options_reach_the_algorithm(capsys, file):
+    _, out, _ = call(capsys, file, "--no-save", "--gamma", "0", "--layers", "0")
+    assert "gamma 0, 0 layers, score scale 1" in out
+    assert [line.split()[2:4] for line in out.splitlines()[-2:]] == [["0", "1"], ["0", "2"]]
+    assert "gamma 0, 50 layers" in call(capsys, file, "--no-save", "--gamma=-0")[1]
+
+
+def test_says_what_is_missing(capsys, tmp_path):
+    path = tmp_path / "open.csv"
+    path.write_text("state,reward,done,x1\na,1,0,1\nb,2,0,2\nend,,1,3\n")
+    status, out, err = call(capsys, path, "--out", tmp_path / "v.csv")
+    assert status == 0
+    assert "note: ignored columns: done" in err
+    assert "warning: state 'end' was never left" in err
+    assert out.splitlines()[-3].split()[-1] == "-"
+    assert (tmp_path / "v.csv").read_text().splitlines()[1:][0].endswith(",")
+    assert not (tmp_path / "open-values.csv").exists()
+
+
+def test_never_overwrites_unasked(capsys, file, tmp_path):
+    out_file = tmp_path / "trip-values.csv"
+    out_file.write_text("precious")
+    status, out, err = call(capsys, file)
+    assert (status, out) == (2, "")  # refused before any work
+    assert "--force" in err and "--out" in err and str(out_file) in err
+    assert call(capsys, file, "--out", out_file)[0] == 2
+    assert out_file.read_text() == "precious"
+    assert call(capsys, file, "--force")[0] == 0
+    assert out_file.read_text().startswith("state,visits,value,certainty_equivalence,standard_error\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "nowhere.csv")
+    status, out, err = call(capsys, file, "--out", link)
+    assert (status, out) == (2, "") and f"{link} exists" in err
+    assert call(capsys, file, "--out", link, "--force")[0] == 0
+    assert (tmp_path / "nowhere.csv").read_text().startswith("state,visits")
+
+
+def test_never_overwrites_its_input(capsys, file, tmp_path):
+    link = tmp_path / "link.csv"
+    link.symlink_to(file)
+    for out in (file, link):
+        status, _, err = call(capsys, file, "--out", out, "--force")
+        assert status == 2 and "the trajectory itself" in err
+    assert file.read_text() == WALK
+
+
+@pytest.mark.parametrize(
+    "out, words", [("absent/v.csv", "no directory"), (".", "is a directory"), ("trip.csv/v.csv", "no directory")]
+)
+def test_refuses_impossible_outputs(capsys, file, tmp_path, out, words):
+    status, printed, err = call(capsys, file, "--out", tmp_path / out)
+    assert (status, printed) == (2, "")
+    assert words in err
+
+
+def test_says_when_it_cannot_write(capsys, file, tmp_path):
+    status, _, err = call(capsys, file, "--out", tmp_path / ("v" * 300))
+    assert status == 2 and "cannot be written" in err and "Traceback" not in err
+
+
+def test_prints_the_table_also_when_writing_fails(capsys, file, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(evaluate.Evaluation, "save", full)
+    status, out, err = call(capsys, file)
+    assert status == 2 and "No space left" in err
+    assert "certainty equivalence" in out and "saved" not in out
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--gamma", "1"], ["--gamma", "[0, 1)", "1"]),
+        (["--gamma", "nan"], ["--gamma", "[0, 1)", "nan"]),
+        (["--gamma", "high"], ["--gamma", "[0, 1)", "'high'"]),
+        (["--gamma=-0.5"], ["--gamma", "[0, 1)", "-0.5"]),
+        (["--layers", "-1"], ["--layers", "0", "-1"]),
+        (["--layers", "2.5"], ["--layers", "integer", "'2.5'"]),
+        (["--layers", "1_0"], ["--layers", "integer", "'1_0'"]),
+        (["--scale", "1_0"], ["--scale", "number", "'1_0'"]),
+        (["--layers", "10000000"], ["--layers", "1000000"]),
+        (["--scale", "0"], ["--scale", "(0", "0"]),
+        (["--scale", "inf"], ["--scale", "inf"]),
+        (["--out", "v.csv", "--no-save"], ["--no-save", "not allowed with", "--out"]),
+        (["--force", "--no-save"], ["--force", "--no-save"]),
+        (["--layer", "5"], ["unrecognized", "--layer"]),
+        (["second.csv"], ["unrecognized", "second.csv"]),
+        (["--out"], ["--out", "expected one argument"]),
+    ],
+)
+def test_refuses_bad_options_by_name(capsys, file, tmp_path, options, words):
+    status, out, err = call(capsys, file, *options)
+    assert (status, out) == (2, "")
+    for word in words:
+        assert word in err
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("state,reward\na,1\nb,x\na,\n", ["trip.csv, line 3, column reward: 'x'"]),
+        ("state,reward\n" + "".join(f"{i},0\n" for i in range(2001)) + "0,\n", ["trip.csv", "2000 different", "bins"]),
+    ],
+)
+def test_refuses_faulty_files(capsys, file, tmp_path, content, words):
+    file.write_text(content)
+    status, out, err = call(capsys, file)
+    assert (status, out) == (2, "")
+    assert err.startswith("ictd evaluate: error: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "absent.csv"])
+def test_refuses_what_is_no_file(capsys, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(capsys, name)
+    assert (status, out) == (2, "") and "cannot be read" in err
+
+
+def test_is_quick_on_a_long_file(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 100, 100_000)
+    path = tmp_path / "long.csv"
+    path.write_text("state,reward\n" + "".join(f"{s},{s % 7}\n" for s in states) + "0,\n")
+    start = time.process_time()
+    status, out, _ = call(capsys, path)
+    assert status == 0 and "100000 transitions, 100 states" in out
+    assert time.process_time() - start < 2
+
+
+# --------------------------------------------------------------------------------------------------------------- logs
 
 
 def test_a_game(capsys, folder):
@@ -213,6 +371,16 @@ def test_decimal_commas(capsys, folder):
     assert "--decimal comma" in call(capsys, "heat.csv", *options)[2]
     status, out, _ = call(capsys, "heat.csv", *options, "--decimal", "comma")
     assert status == 0 and states_printed(out) == ["[20.5, 21.5)", "[21.5, 21.5]"] and "2.5" in out
+
+
+def test_needs_neither_torch_nor_matplotlib(folder):
+    code = (
+        "import sys; sys.modules.update(torch=None, matplotlib=None, ipywidgets=None, gymnasium=None); "
+        "from ictd import cli; sys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "evaluate", folder / "walk.csv", "--no-save"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "2 states" in done.stdout
 
 
 # ------------------------------------------------------------------------------- the logs of the book

@@ -1,9 +1,12 @@
-"""The command ``ictd evaluate``: its options, and what it prints and saves."""
+"""``ictd evaluate``: values of the states of a log, printed and saved."""
 
+import argparse
 import os
 import stat
 import sys
 from pathlib import Path
+
+from ictd.cli import console
 
 HELP = """\
 Run weighted softmax TD (step size 1, from values 0) on a log of your own and print a value per state
@@ -39,24 +42,19 @@ examples:
     numbers in eight bins, rows with missing values left out
   zcat log.csv.gz | ictd evaluate - --no-save --sort value --top 10
     from standard input, the ten best states on the screen only
+  ictd evaluate walk.csv --run runs/a --seed 3 --no-save
+    the model that seed 3 has trained, beside the construction; the log has as many features as the run
 
-The table has 'visits' (how often the state was left), 'value' (after --layers layers), 'certainty
-equivalence' and its 'standard error' (- on the screen and empty in the file where the data do not
-determine it). Scores are the scale times the inner product of features: for one-hot features the scale
-for equal states, else 0. Warnings and notes go to standard error. Exit status: 0 done, 2 wrong use or a
-faulty file.
+The table has 'visits' (how often the state was left), 'value' (after --layers layers), with --run also
+'trained' (what the model reads out after its layers), 'certainty equivalence' and its 'standard error' (-
+on the screen and empty in the file where the data do not determine it). Scores are the scale times the
+inner product of features: for one-hot features the scale for equal states, else 0. Warnings and notes go
+to standard error. Exit status: 0 done, 2 wrong use or a faulty file.
 """
 
 
-def add_options(parser, integer, real):
-    """Add the options of the command.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-    integer, real : callable
-        They make argparse types from limits.
-    """
+def add_arguments(parser):
+    """Add the options of the command."""
     parser.add_argument("file", metavar="FILE.csv", help="the log; - for standard input")
     parser.add_argument("--state", default="state", metavar="COLUMN", help="column of states (default state)")
     parser.add_argument("--reward", default="reward", metavar="COLUMN", help="column of rewards (default reward)")
@@ -81,20 +79,38 @@ def add_options(parser, integer, real):
         "--bins", metavar="COLUMN=N", help="put the numbers of the column of states into N bins of equal frequency"
     )
     parser.add_argument(
-        "--gamma", type=real(low=0, high=1, high_open=True), default=0.9, help="discount in [0, 1) (default 0.9)"
+        "--gamma",
+        type=console.real(low=0, high=1, high_open=True),
+        help="discount in [0, 1) (default 0.9, or that of the run)",
     )
     parser.add_argument(
-        "--layers", type=integer(0, 1_000_000), default=50, metavar="L", help="number of layers (default 50)"
+        "--layers",
+        type=console.integer(0, 1_000_000),
+        metavar="L",
+        help="number of layers (default 50, or that of the run)",
     )
     parser.add_argument(
-        "--scale", type=real(low=0, low_open=True, high=1e100), default=1.0, help="positive score scale (default 1)"
+        "--scale",
+        type=console.real(low=0, low_open=True, high=1e100),
+        default=1.0,
+        help="positive score scale (default 1)",
     )
     parser.add_argument(
         "--sort",
         choices=("value", "visits", "state"),
         help="order of what is printed, the first two descending (default: numbers in order, labels as they appear)",
     )
-    parser.add_argument("--top", type=integer(1, 10**9), metavar="N", help="print N states only; the file holds all")
+    parser.add_argument(
+        "--top", type=console.integer(1, 10**9), metavar="N", help="print N states only; the file holds all"
+    )
+    parser.add_argument(
+        "--run",
+        dest="run_folder",
+        type=console.folder_path,
+        metavar="DIR",
+        help="run a model of this finished run of 'ictd pretrain' as well; needs torch, one walk and its features",
+    )
+    parser.add_argument("--seed", type=console.integer(0, 2**31 - 1), metavar="K", help="which model of the run")
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
         "--out", type=Path, metavar="FILE", help="where to save the table (default FILE-values.csv beside the input)"
@@ -104,32 +120,19 @@ def add_options(parser, integer, real):
 
 
 def _separator(text):
-    from argparse import ArgumentTypeError
-
     from ictd.evaluate.trajectory_file import SEPARATORS
 
     known = SEPARATORS.get(text) or SEPARATORS.get(text.strip().lower())
     if known is None:
-        raise ArgumentTypeError(f"must be comma, semicolon or tab; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be comma, semicolon or tab; got {text!r}")
     return known
 
 
-def run(options, fail):
-    """Evaluate, print and save; return the exit status.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-    fail : callable
-        Prints an error message and returns the exit status.
-    """
-    out, problem = _output(options)
-    if problem:
-        return fail(problem)
-
-    from ictd import _console
-
-    with _console.loading():
+def run(options):
+    """Evaluate, print and save; return the exit status."""
+    out = _output(options)
+    model = _model(options)
+    with console.loading():
         import numpy as np
 
         from ictd import evaluate
@@ -149,7 +152,9 @@ def run(options, fail):
             bins=options.bins,
         )
     except (ValueError, TypeError) as error:  # a fault of the file, or a bad option
-        return fail(_named_as_options(error))
+        raise console.Refusal(_named_as_options(error)) from None
+    if model is not None and data.episodes is not None:
+        raise console.Refusal("argument --run: needs one walk; missing values break the log into several")
     file = "standard input" if options.file == "-" else one_line(options.file)
     try:
         result = evaluate.evaluate(
@@ -161,9 +166,10 @@ def run(options, fail):
             scale=options.scale,
             episodes=data.episodes,
             done=None if data.done is None else np.array(data.done),
+            model=model,
         )
     except ValueError as error:
-        return fail(f"{file}: {error}")
+        raise console.Refusal(f"{file}: {error}") from None
 
     problem = None
     if out is not None:
@@ -174,14 +180,38 @@ def run(options, fail):
 
     _print(options, file, data, result)
     if problem:
-        return fail(problem)
+        raise console.Refusal(problem)
     if out is not None:
         print(f"\nsaved to {one_line(str(out))}")
     return 0
 
 
+def _model(options):
+    """The model of --run and --seed, None without them; what does not go together is refused before any work."""
+    if options.run_folder is None:
+        if options.seed is not None:
+            raise console.Refusal("argument --seed: needs --run DIR")
+        return None
+    if options.seed is None:
+        raise console.Refusal("argument --run: needs --seed K, the seed whose model is to be run")
+    for option in ("episode", "done"):
+        if getattr(options, option) is not None:
+            raise console.Refusal(f"argument --{option}: not allowed with --run, whose prompt is one walk")
+    from ictd import runs
+    from ictd.cli.training import need_torch
+
+    need_torch()
+    try:
+        model = runs.read(options.run_folder).model(options.seed)
+    except ValueError as error:  # also a RunError
+        raise console.Refusal(f"argument --run: {error}") from None
+    for option, given, own in (("gamma", options.gamma, model.gamma), ("layers", options.layers, model.n_layers)):
+        if given is not None and given != own:
+            raise console.Refusal(f"argument --{option}: the run has {own:g}, and {given:g} was given; leave it out")
+    return model
+
+
 def _print(options, file, data, result):
-    from ictd._console import say
     from ictd.evaluate.cautions import count
 
     features = "one-hot features" if data.features is None else count(data.features.shape[1], "feature", "features")
@@ -203,9 +233,9 @@ def _print(options, file, data, result):
     if data.ignored:
         notes.append(f"ignored columns: {', '.join(data.ignored)} (features are named x1, x2, ... or feature...)")
     for note in notes:
-        say(f"note: {note}")
+        console.say(f"note: {note}")
     for warning in (*data.warnings, *result.warnings):
-        say(f"warning: {warning}")
+        console.say(f"warning: {warning}")
 
 
 def _named_as_options(error):
@@ -223,18 +253,21 @@ def _standard_input():
 
 
 def _output(options):
-    """The output file, and what stands against writing it before any work is done; None where there is none."""
+    """The output file, None where there is none; what stands against writing it is refused before any work is done."""
     if options.no_save:
-        return None, "--force makes no sense with --no-save" if options.force else None
+        if options.force:
+            raise console.Refusal("--force makes no sense with --no-save")
+        return None
     if options.out is None and _is_nameless(options.file):
-        return None, f"{options.file} has no name to derive the output file from; pass --out FILE or --no-save"
+        words = f"{options.file} has no name to derive the output file from; pass --out FILE or --no-save"
+        raise console.Refusal(words)
     if options.out == Path("-"):
-        return None, "argument --out: must be a file; got -. Standard output is --out /dev/stdout --force"
+        raise console.Refusal("argument --out: must be a file; got -. Standard output is --out /dev/stdout --force")
     file = Path(options.file)
     out = options.out or file.parent / f"{file.stem}-values.csv"
-    if options.out is None and not os.path.exists(options.file):
-        return out, None  # reading says what is wrong
-    return out, _problem(out, None if options.file == "-" else file, options.force)
+    if options.out is not None or os.path.exists(options.file):  # else reading says what is wrong
+        _check_output(out, None if options.file == "-" else file, options.force)
+    return out
 
 
 def _is_nameless(file):
@@ -248,16 +281,16 @@ def _is_nameless(file):
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _problem(out, file, force):
+def _check_output(out, file, force):
     try:
         if file is not None and out.exists() and file.exists() and out.samefile(file):
-            return f"argument --out: {out} is the trajectory itself"
+            raise console.Refusal(f"argument --out: {out} is the trajectory itself")
         if out.is_dir():
-            return f"argument --out: {out} is a directory"
+            raise console.Refusal(f"argument --out: {out} is a directory")
         if not out.parent.is_dir():
-            return f"argument --out: there is no directory {out.parent}"
+            raise console.Refusal(f"argument --out: there is no directory {out.parent}")
         if os.path.lexists(out) and not force:  # a link to nowhere too
-            return f"{out} exists; pass --force to replace it, --out FILE for another name, or --no-save"
+            words = "pass --force to replace it, --out FILE for another name, or --no-save"
+            raise console.Refusal(f"{out} exists; {words}")
     except OSError as error:
-        return f"{out}: cannot be written: {error.strerror or error}"
-    return None
+        raise console.Refusal(f"{out}: cannot be written: {error.strerror or error}") from None
