@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from ictd import features, inputs, kernels, mrp, pretrain, tasks
+from ictd import features, kernels, mrp, pretrain, tasks
 from ictd.exercises._answers import NotYet, expect, has_parts, numbers
 from ictd.exercises._checking import generator, judge_function, judge_numbers, which_are_right
 from ictd.exercises._values import ROUNDING, close, nearly
@@ -229,6 +229,7 @@ def _worst_error(result):
     """Largest value error of a seed on new tasks, divided by that of the constant."""
     import torch
 
+    from ictd import inputs
     from ictd.state_form import state_values
 
     batch, contexts, constant = _new_tasks(11, 0.5)

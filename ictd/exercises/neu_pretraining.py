@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from ictd import features, inputs, kernels, mrp
+from ictd import features, kernels, mrp
 from ictd.exercises._answers import NotYet, call, expect, numbers
 from ictd.exercises._checking import generator, judge_function, judge_numbers, name_mistake
 from ictd.exercises._values import ROUNDED, ROUNDING, close
@@ -436,7 +436,7 @@ def _model():
 @functools.cache
 def _independent_products(size, n_pairs):
     """Products of independent pairs of batches."""
-    from ictd import neu
+    from ictd import inputs, neu
 
     windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
     updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
@@ -445,7 +445,7 @@ def _independent_products(size, n_pairs):
 
 @functools.cache
 def _true_neu():
-    from ictd import neu
+    from ictd import inputs, neu
 
     return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
 
