@@ -162,7 +162,7 @@ _WRONG_WEIGHTS = {
 }
 
 
-def _advice(arguments, found):
+def _how_to_look(arguments, found):
     Z = arguments[0]
     return (
         "the output is off, and should be V times a weighted average of the source columns. Print your weights: does "
@@ -186,7 +186,7 @@ def attention(answer):
         ),
         "the output is 0.": lambda Z, V, A: 0 * Z,
     }
-    judge_function(answer, _head(), _cases("attention"), mistakes, _advice, "your output")
+    judge_function(answer, _head(), _cases("attention"), mistakes, _how_to_look, "your output")
     _expect_stable(answer, _head())
     return "It also stands scores of 10,000."
 
@@ -398,13 +398,6 @@ def _two_matrices(answer, d, *arguments):
 
 def mean_reward(answer):
     """A function d -> (V, A): the head writes the mean reward into row d+3 of every column."""
-    cases, found = [], []
-    for d, n in [(2, 5), (4, 12), (3, 2), (1, 1)]:
-        V, A = _two_matrices(answer, d)
-        Z = generator("dual_head_layer.mean_reward", d).normal(size=(d + 3, n + 1))
-        Z[d, -1] = 0
-        found.append(V @ Z @ attention_weights(Z, A))
-        cases.append((f"on a prompt with d = {d} and n = {n}", (Z, V, A)))
 
     def written(row, make):
         """An output whose only entries stand in one row."""
@@ -443,16 +436,21 @@ def mean_reward(answer):
             return "the columns of the output differ: their weights are not all the same."
         if not close(output[:-1], 0 * output[:-1]):
             return "rows above d+3 are not 0: V writes too much."
-        changed = Z.copy()
-        changed[d + 1 :] += 1
-        if not close(V @ changed @ attention_weights(changed, A), output):
-            return "the result changes with the memories; a mean reward reads row d+1 only."
-        changed = Z.copy()
-        changed[:d] += 1
-        if not close(V @ changed @ attention_weights(changed, A), output):
-            return "the result changes with the features; a mean reward reads row d+1 only."
+        for rows, what in ((slice(d + 1, None), "memories"), (slice(d), "features")):
+            changed = Z.copy()
+            changed[rows] += 1
+            if not close(V @ changed @ attention_weights(changed, A), output):
+                return f"the result changes with the {what}; a mean reward reads row d+1 only."
         n = Z.shape[1] - 1
         return f"row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
+
+    cases, found = [], []
+    for d, n in [(2, 5), (4, 12), (3, 2), (1, 1)]:
+        V, A = _two_matrices(answer, d)
+        Z = generator("dual_head_layer.mean_reward", d).normal(size=(d + 3, n + 1))
+        Z[d, -1] = 0
+        found.append(V @ Z @ attention_weights(Z, A))
+        cases.append((f"on a prompt with d = {d} and n = {n}", (Z, V, A)))
 
     judge(found, written(-1, mean), cases, mistakes, advice)
     return "A head without scores is an average."
@@ -522,7 +520,7 @@ def fading(answer):
     return "The weights of every column sum to 1 again, and the query has none of them."
 
 
-def _second(
+def _constructed_layer(
     move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, transposed=False
 ):
     """One layer with the constructed V; ``move`` is the shift of the changes of the values."""
@@ -541,21 +539,21 @@ def _second(
 def second_layer(answer):
     """A mended `suspect_layer(Z, A, gamma)` with the constructed V, alpha = 1."""
     mistakes = {
-        "in the target memory the changes still move to the right.": _second(lambda c: np.append(0, c[:-1])),
-        "in the target memory the changes no longer move at all.": _second(lambda c: c),
-        "in the target memory your shift wraps around: nothing may arrive in the last column.": _second(
+        "in the target memory the changes still move to the right.": _constructed_layer(lambda c: np.append(0, c[:-1])),
+        "in the target memory the changes no longer move at all.": _constructed_layer(lambda c: c),
+        "in the target memory your shift wraps around: nothing may arrive in the last column.": _constructed_layer(
             lambda c: np.roll(c, -1)
         ),
-        "in the target memory the last column keeps its own change; nothing may arrive there.": _second(
+        "in the target memory the last column keeps its own change; nothing may arrive there.": _constructed_layer(
             lambda c: np.append(c[1:], c[-1])
         ),
-        "the target memory does not change any more.": _second(lambda c: 0 * c),
-        "in the target memory the discount is missing.": _second(discount=lambda gamma: 1.0),
-        "the target memory holds the last change alone; add it to the old memory.": _second(overwrite=True),
-        "in the target memory the changes have moved two columns.": _second(
+        "the target memory does not change any more.": _constructed_layer(lambda c: 0 * c),
+        "in the target memory the discount is missing.": _constructed_layer(discount=lambda gamma: 1.0),
+        "the target memory holds the last change alone; add it to the old memory.": _constructed_layer(overwrite=True),
+        "in the target memory the changes have moved two columns.": _constructed_layer(
             lambda c: np.append(c[2:], [0, 0])[: len(c)]
         ),
-        "A is transposed now; it was right before.": _second(transposed=True),
+        "A is transposed now; it was right before.": _constructed_layer(transposed=True),
         "nothing has changed: the output is Z.": lambda Z, A, gamma: Z,
     }
 
@@ -566,17 +564,17 @@ def second_layer(answer):
         Z = prompt.build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n))
         for number in range(1, 5):
             cases[f"with n = {n}, d = {d} and gamma = {gamma}, in layer {number},"] = Z, A, gamma
-            Z = _second()(Z, A, gamma)
+            Z = _constructed_layer()(Z, A, gamma)
 
     def advice(arguments, found):
-        right = _second()(*arguments)
+        right = _constructed_layer()(*arguments)
         if not nearly(found[:-2], right[:-2]):
             return "features or rewards change; both must stay."
         if not nearly(found[-1], right[-1]):
             return "the values are off."
         return "the values are right, but the target memory is not what the next layer needs."
 
-    judge_function(answer, _second(), cases, mistakes, advice, "your output")
+    judge_function(answer, _constructed_layer(), cases, mistakes, advice, "your output")
     return "Four layers agree with four steps. (A layer that overwrites the target memory would pass here, too.)"
 
 

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from ictd import features, inputs, kernels, mrp, pretrain, tasks
+from ictd import features, kernels, mrp, pretrain, tasks
 from ictd.exercises._answers import NotYet, expect, has_parts, numbers
 from ictd.exercises._checking import generator, judge_function, judge_numbers, which_are_right
 from ictd.exercises._values import ROUNDING, close, nearly
@@ -211,7 +211,7 @@ def train(answer):
     expect(config.batch_size <= 32, f"at most 32 tasks a step; yours has {config.batch_size}.")
     expect(len(answer.seeds) >= 3, f"at least three seeds; yours has {len(answer.seeds)}.")
     expect((answer.history.diverged_at < 0).all(), "a seed diverged.")
-    found = f"on new tasks the worst seed has {_worst(answer):.3f} times the error of the constant"
+    found = f"on new tasks the worst seed has {_worst_error(answer):.3f} times the error of the constant"
     _expect_success(answer, found)
     # A run that succeeds by its seeds, or is not what its settings give, does not succeed again.
     others = [seed for seed in range(1000, 2000) if seed not in answer.seeds][:3]
@@ -220,27 +220,28 @@ def train(answer):
     )
     expect((again.history.diverged_at < 0).all(), f"your seeds succeed, but of the seeds {others} one diverges.")
     _expect_success(
-        again, f"your seeds succeed, but of the seeds {others} the worst has {_worst(again):.3f} times the error"
+        again, f"your seeds succeed, but of the seeds {others} the worst has {_worst_error(again):.3f} times the error"
     )
     return f"{found[0].upper()}{found[1:]}."
 
 
-def _worst(result):
+def _worst_error(result):
     """Largest value error of a seed on new tasks, divided by that of the constant."""
     import torch
 
+    from ictd import inputs
     from ictd.state_form import state_values
 
     batch, contexts, constant = _new_tasks(11, 0.5)
     tensors = {name: torch.tensor(value, dtype=torch.float64) for name, value in result.parameters.items()}
     with torch.no_grad():
         values = state_values(tensors, inputs.from_contexts(batch, contexts), 0.5, 5).numpy()
-    return float(_error(values, batch, 0.5).max() / constant)
+    return float(_value_error(values, batch, 0.5).max() / constant)
 
 
 def _expect_success(result, found):
     """The goals of the exercise; ``found`` says what the error is."""
-    worst = _worst(result)
+    worst = _worst_error(result)
     weights = result.parameters["value_weights"].reshape(len(result.seeds), 3).astype(np.float64)
     blocks = result.parameters["score_matrix"].reshape(len(result.seeds), -1).astype(np.float64)
     cosines, identity = _cosines(weights, [1, 1, -1]), np.eye(result.config.dim).ravel()
@@ -283,10 +284,10 @@ def _new_tasks(number, gamma):
     batch = tasks.draw(256, 10, 4, rng)
     contexts = batch.sample(100, rng)
     constant = np.repeat(contexts.constant_value(gamma)[:, None], 10, axis=1)
-    return batch, contexts, float(_error(constant, batch, gamma))
+    return batch, contexts, float(_value_error(constant, batch, gamma))
 
 
-def _error(values, batch, gamma):
+def _value_error(values, batch, gamma):
     """Value error, (...) for values (..., T, S)."""
     squares = (batch.stationary() * (values - batch.value(gamma)) ** 2).sum(axis=-1)
     return np.sqrt(squares.mean(axis=-1))
@@ -312,7 +313,7 @@ def five_layers(answer):
         M /= M.sum(axis=-1, keepdims=True)
         after = (transition @ v[..., None])[..., 0]
         v = v + (M @ (w_R * reward + w_T * 0.9 * after + w_C * v)[..., None])[..., 0]
-    ratio = float(np.nan_to_num(_error(v, batch, 0.9), nan=np.inf) / error_of_constant)
+    ratio = float(np.nan_to_num(_value_error(v, batch, 0.9), nan=np.inf) / error_of_constant)
     found = f"your layers have {ratio:.3g} times the error of the constant"
     expect(np.isfinite(ratio), "your layers blow up.")
     level = 0.0  # of all states, if all rewards are 1; the truth is 10

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from ictd import features, inputs, kernels, mrp
+from ictd import features, kernels, mrp
 from ictd.exercises._answers import NotYet, call, expect, numbers
 from ictd.exercises._checking import generator, judge_function, judge_numbers, name_mistake
 from ictd.exercises._values import ROUNDED, ROUNDING, close
@@ -98,8 +98,6 @@ def by_hand(answer):
 def detach(answer):
     """The w at which the residual gradient rests."""
     answer = numbers(answer, ())
-    if close(answer, RESIDUAL):
-        return "The target is part of what is minimised now, and moves towards the prediction."
     judge_numbers(
         answer,
         RESIDUAL,
@@ -113,6 +111,7 @@ def detach(answer):
         "write the mean of the three squared TD errors as a function of w, and set its derivative to 0.",
         _inexact("your number"),
     )
+    return "The target is part of what is minimised now, and moves towards the prediction."
 
 
 # --------------------------------------------------------------------------------------- all pairs
@@ -417,7 +416,7 @@ def _products(answer, size, n_pairs, seed):
     return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
 
 
-def _apart(first, second):
+def _kolmogorov_distance(first, second):
     """Largest difference of two empirical distribution functions."""
     points = np.concatenate([first, second])
     below = (np.searchsorted(np.sort(some), points, side="right") / len(some) for some in (first, second))
@@ -435,9 +434,9 @@ def _model():
 
 
 @functools.cache
-def _independent(size, n_pairs):
+def _independent_products(size, n_pairs):
     """Products of independent pairs of batches."""
-    from ictd import neu
+    from ictd import inputs, neu
 
     windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
     updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
@@ -445,8 +444,8 @@ def _independent(size, n_pairs):
 
 
 @functools.cache
-def _truth():
-    from ictd import neu
+def _true_neu():
+    from ictd import inputs, neu
 
     return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
 
@@ -464,7 +463,7 @@ def bug(answer):
     # float32 has few numbers near 0, so of many products some may be equal
     repeated = any(len(np.unique(some.round(12))) < 0.99 * len(some) for some in (products, *few))
     expect(not repeated, "some of your pairs are copies of each other; all should be independent.")
-    truth = _truth()
+    truth = _true_neu()
     samples = {size: _products(answer, size, n_pairs, 3) for size, n_pairs in ((1, 6000), (32, 300))}
     for size, some in samples.items():  # with one task, what two batches share weighs most
         error = some.std() / len(some) ** 0.5
@@ -483,11 +482,12 @@ def bug(answer):
         "pairs.",
     )
     for size, some in ((1, samples[1]), (4, products)):
-        ours = _independent(size, 8000)
+        ours = _independent_products(size, 8000)
         sizes = np.abs(some), np.abs(ours)  # means of products agree for batches of any size, those of their sizes not
         error = np.hypot(*(one.std() / len(one) ** 0.5 for one in sizes))
         expect(
-            _apart(some, ours) < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5  # so far apart once in a million samples
+            _kolmogorov_distance(some, ours)
+            < 2.7 * (1 / len(some) + 1 / 8000) ** 0.5  # so far apart once in a million samples
             and abs(sizes[0].mean() - sizes[1].mean()) < 4.5 * error,
             f"in batches of {size} these are not distributed like products of independent pairs: their standard "
             f"deviation is {some.std():.3f}, not {ours.std():.3f}, and {(some < 0).mean():.0%} are negative, not "

@@ -41,21 +41,21 @@ def circle(answer):
     judge_numbers(answer, right, mistakes, advice, inexact, BY_HAND)
 
 
-# ------------------------------------------------------------------- one number per state, of those of its visits
+# ----------------------------------------------------- a number for each state, from samples for its visits
 
 
 def _count(states, n_states):
     return np.bincount(states, minlength=n_states)
 
 
-def _sum(states, numbers, n_states):
-    return np.bincount(states[:-1], weights=numbers, minlength=n_states)
+def _sum(states, samples, n_states):
+    return np.bincount(states[:-1], weights=samples, minlength=n_states)
 
 
 def _sum_over(counted):
-    """The sum of a state's numbers over how often it is among the states that are counted."""
-    return lambda states, numbers, n_states: (
-        _sum(states, numbers, n_states) / np.maximum(_count(counted(states), n_states), 1)
+    """The sum of a state's samples over how often it is among the states that are counted."""
+    return lambda states, samples, n_states: (
+        _sum(states, samples, n_states) / np.maximum(_count(counted(states), n_states), 1)
     )
 
 
@@ -64,22 +64,22 @@ _sum_over_entries = _sum_over(lambda states: states[1:])
 _sum_over_visits = _sum_over(lambda states: states)  # the end of the walk counts as well
 
 
-def _sum_over_transitions(states, numbers, n_states):
-    return _sum(states, numbers, n_states) / len(numbers)
+def _sum_over_transitions(states, samples, n_states):
+    return _sum(states, samples, n_states) / len(samples)
 
 
-def _last(states, numbers, n_states):
+def _last(states, samples, n_states):
     found = np.zeros(n_states)
-    found[states[:-1]] = numbers  # of several visits only the last counts
+    found[states[:-1]] = samples  # of several visits only the last counts
     return found
 
 
-def _last_over_count(states, numbers, n_states):
-    return _last(states, numbers, n_states) / np.maximum(_count(states[:-1], n_states), 1)
+def _last_over_count(states, samples, n_states):
+    return _last(states, samples, n_states) / np.maximum(_count(states[:-1], n_states), 1)
 
 
-def _mean_where_entered(states, numbers, n_states):
-    sums = np.bincount(states[1:], weights=numbers, minlength=n_states)
+def _mean_where_entered(states, samples, n_states):
+    sums = np.bincount(states[1:], weights=samples, minlength=n_states)
     return sums / np.maximum(_count(states[1:], n_states), 1)
 
 
@@ -90,7 +90,7 @@ def _left(states, n_states):
 # ---------------------------------------------------------------------------------------------- batch TD
 
 
-def _batch(move=_mean, successor_weight=1.0, new_values=False):
+def _batch_td(move=_mean, successor_weight=1.0, new_values=False):
     """Batch TD, or with something wrong in it; ``move`` makes the change of each state from all errors."""
 
     def function(states, rewards, gamma, n_states, step_size, n_passes):
@@ -108,48 +108,50 @@ def _batch(move=_mean, successor_weight=1.0, new_values=False):
     return function
 
 
-def _batch_of_other(change):
+def _batch_td_of_other(change):
     """Batch TD with another discount, step size or number of passes."""
 
     def function(states, rewards, gamma, n_states, step_size, n_passes):
         gamma, step_size, n_passes = change(gamma, step_size, n_passes)
-        return _batch()(states, rewards, gamma, n_states, step_size, n_passes)
+        return _batch_td()(states, rewards, gamma, n_states, step_size, n_passes)
 
     return function
 
 
 def _nan_where_never_left(states, rewards, gamma, n_states, step_size, n_passes):
-    values = _batch()(states, rewards, gamma, n_states, step_size, n_passes)
+    values = _batch_td()(states, rewards, gamma, n_states, step_size, n_passes)
     return np.where(_left(states, n_states), values, np.nan)
 
 
 def batch_td(answer):
     """A function (states, rewards, gamma, n_states, step_size, n_passes) -> values."""
     mistakes = {
-        "you add up the errors of a state; take their mean.": _batch(_sum),
+        "you add up the errors of a state; take their mean.": _batch_td(_sum),
         "a state that was left several times moves by one of its errors only. `v[states] += changes` keeps just the "
-        "last change of each state; count and add up first.": _batch(_last),
+        "last change of each state; count and add up first.": _batch_td(_last),
         "a state moves by its last error over its count. `v[states] += changes` keeps just the last change of each "
-        "state; add up first.": _batch(_last_over_count),
-        "you divide by the number of all transitions; divide by those that left the state.": _batch(
+        "state; add up first.": _batch_td(_last_over_count),
+        "you divide by the number of all transitions; divide by those that left the state.": _batch_td(
             _sum_over_transitions
         ),
-        "you divide by how often a state was entered; its errors belong to leaving it.": _batch(_sum_over_entries),
-        "you count the end of the walk as if that state were left once more.": _batch(_sum_over_visits),
-        "each error moves the state that was entered; it belongs to the state that was left.": _batch(
+        "you divide by how often a state was entered; its errors belong to leaving it.": _batch_td(_sum_over_entries),
+        "you count the end of the walk as if that state were left once more.": _batch_td(_sum_over_visits),
+        "each error moves the state that was entered; it belongs to the state that was left.": _batch_td(
             _mean_where_entered
         ),
-        "you move a state before all errors of the pass are computed.": _batch(new_values=True),
+        "you move a state before all errors of the pass are computed.": _batch_td(new_values=True),
         "you move a state with every transition, by the whole error; compute all errors of the pass first, then take "
-        "means.": _batch(_sum, new_values=True),
-        "the successor's value plays no part in your errors.": _batch(successor_weight=0),
-        "the discount does nothing.": _batch_of_other(lambda gamma, step, passes: (1.0, step, passes)),
-        "the step size does nothing.": _batch_of_other(lambda gamma, step, passes: (gamma, 1.0, passes)),
-        "you make a single pass, whatever n_passes is.": _batch_of_other(lambda gamma, step, passes: (gamma, step, 1)),
-        "you make one pass too few.": _batch_of_other(lambda gamma, step, passes: (gamma, step, passes - 1)),
-        "you make one pass too many.": _batch_of_other(lambda gamma, step, passes: (gamma, step, passes + 1)),
-        "the errors have the wrong sign.": _batch(lambda *walk: -_mean(*walk)),
-        "all your values are 0.": _batch(lambda *walk: 0 * _mean(*walk)),
+        "means.": _batch_td(_sum, new_values=True),
+        "the successor's value plays no part in your errors.": _batch_td(successor_weight=0),
+        "the discount does nothing.": _batch_td_of_other(lambda gamma, step, passes: (1.0, step, passes)),
+        "the step size does nothing.": _batch_td_of_other(lambda gamma, step, passes: (gamma, 1.0, passes)),
+        "you make a single pass, whatever n_passes is.": _batch_td_of_other(
+            lambda gamma, step, passes: (gamma, step, 1)
+        ),
+        "you make one pass too few.": _batch_td_of_other(lambda gamma, step, passes: (gamma, step, passes - 1)),
+        "you make one pass too many.": _batch_td_of_other(lambda gamma, step, passes: (gamma, step, passes + 1)),
+        "the errors have the wrong sign.": _batch_td(lambda *walk: -_mean(*walk)),
+        "all your values are 0.": _batch_td(lambda *walk: 0 * _mean(*walk)),
         "a state that was never left holds NaN or infinity; do not divide by its count of 0.": _nan_where_never_left,
     }
     schedule = [(0.5, 3), (1.0, 1), (0.5, 1), (1.0, 4), (0.25, 2), (0.5, 2)]
@@ -164,7 +166,7 @@ def batch_td(answer):
             return "a state that was never left moved; it should stay at 0."
         return "your values are off: after one pass from 0 with step size 1 each state should hold its mean reward."
 
-    judge_function(answer, _batch(), cases, mistakes, advice)
+    judge_function(answer, _batch_td(), cases, mistakes, advice)
     return "With many passes it settles where every state's mean error is 0."
 
 
@@ -206,7 +208,9 @@ def bonus(answer):
 # ------------------------------------------------------------------------------------------- Monte Carlo
 
 
-def _visits(choose=lambda returns, visits: returns[visits[0]], unseen=np.nan, entered=False, last_too=False, start=0):
+def _first_visit(
+    choose=lambda returns, visits: returns[visits[0]], unseen=np.nan, entered=False, last_too=False, start=0
+):
     """First-visit Monte Carlo; ``choose`` makes one number of the returns of a state's visits."""
 
     def function(states, rewards, gamma, n_states):
@@ -228,32 +232,36 @@ def _visits(choose=lambda returns, visits: returns[visits[0]], unseen=np.nan, en
 
 def first_visit(answer):
     """A function (states, rewards, gamma, n_states) -> first-visit Monte Carlo values."""
-    right = _visits()
+    right = _first_visit()
 
-    def other_returns(reward_of, gamma_of=lambda gamma: gamma):
-        return lambda states, rewards, gamma, n: right(states, reward_of(rewards, gamma), gamma_of(gamma), n)
+    def of_other_rewards(change):
+        return lambda states, rewards, gamma, n: right(states, change(rewards, gamma), gamma, n)
 
     def from_the_start(states, rewards, gamma, n_states):
         """Discounts counted from the start of the walk instead of from the visit."""
-        return _visits(lambda returns, visits: gamma ** visits[0] * returns[visits[0]])(
+        return _first_visit(lambda returns, visits: gamma ** visits[0] * returns[visits[0]])(
             states, rewards, gamma, n_states
         )
 
     mistakes = {
-        "you average over all visits; only the first counts.": _visits(lambda returns, k: returns[k].mean()),
-        "you keep the last visit of each state instead of the first.": _visits(lambda returns, k: returns[k[-1]]),
-        "you add up the returns of all visits; only the first counts.": _visits(lambda returns, k: returns[k].sum()),
-        "you keep the largest return; the first counts.": _visits(lambda returns, k: returns[k].max()),
+        "you average over all visits; only the first counts.": _first_visit(lambda returns, k: returns[k].mean()),
+        "you keep the last visit of each state instead of the first.": _first_visit(lambda returns, k: returns[k[-1]]),
+        "you add up the returns of all visits; only the first counts.": _first_visit(
+            lambda returns, k: returns[k].sum()
+        ),
+        "you keep the largest return; the first counts.": _first_visit(lambda returns, k: returns[k].max()),
         "you count only the first reward after the visit.": lambda s, r, g, n: right(s, r, 0.0, n),
         "later rewards are not discounted.": lambda s, r, g, n: right(s, r, 1.0, n),
         "discounts count from the visit, not from the start of the walk.": from_the_start,
-        "the reward for leaving counts in full; yours is discounted already.": other_returns(lambda r, g: g * r),
-        "each return went to the state that was entered; it belongs to the state that was left.": _visits(entered=True),
-        "your walk starts at the second state; the first state is visited, too.": _visits(start=1),
-        "the last reward is missing.": other_returns(lambda r, g: np.append(r[:-1], 0)),
-        "a state that was never left should get NaN.": _visits(unseen=0.0),
+        "the reward for leaving counts in full; yours is discounted already.": of_other_rewards(lambda r, g: g * r),
+        "each return went to the state that was entered; it belongs to the state that was left.": _first_visit(
+            entered=True
+        ),
+        "your walk starts at the second state; the first state is visited, too.": _first_visit(start=1),
+        "the last reward is missing.": of_other_rewards(lambda r, g: np.append(r[:-1], 0)),
+        "a state that was never left should get NaN.": _first_visit(unseen=0.0),
         "the last state was entered, but if it was not left before, it should get NaN like all that were never "
-        "left.": _visits(last_too=True),
+        "left.": _first_visit(last_too=True),
     }
 
     def advice(arguments, found):

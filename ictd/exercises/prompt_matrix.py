@@ -9,7 +9,7 @@ from ictd.exercises._layers import embedded, softmax
 from ictd.exercises._values import ROUNDED, close, nearly
 
 
-def _data(rng, n=7, n_states=4, dim=3, gamma=0.8):
+def _walk_data(rng, n=7, n_states=4, dim=3, gamma=0.8):
     """Features (n+1, d), rewards (n,) and values (n+1,), one value per state, and the discount."""
     process = mrp.boyan_chain(n_states, gamma, rng)
     walk = process.sample(n, rng, start_state=0)
@@ -21,7 +21,9 @@ def _data(rng, n=7, n_states=4, dim=3, gamma=0.8):
 def _cases(exercise, sizes):
     """For each setting the data of one walk; sizes are (n, d, gamma)."""
     return {
-        f"with n = {n}, d = {d} and gamma = {gamma}": _data(generator("prompt_matrix", exercise, n, d), n, 4, d, gamma)
+        f"with n = {n}, d = {d} and gamma = {gamma}": _walk_data(
+            generator("prompt_matrix", exercise, n, d), n, 4, d, gamma
+        )
         for n, d, gamma in sizes
     }
 
@@ -118,27 +120,15 @@ def by_hand(answer):
     right = prompt.build_prompt(x, rewards, values, HAND_GAMMA)
     if close(answer, right):
         return "Its last column is the query; its reward and target are placeholders."
-    for part, mistakes in [  # the features first, which tell the walk
-        (
-            slice(3),
-            {
-                "your columns show the walk of the text; the walk here visits B, A, C, B.": (
-                    features.one_hot(3)[[0, 1, 2, 0]].T
-                )
-            },
-        ),
-        (slice(None), {"the features should stand above the reward, not below.": np.vstack([right[3:], right[:3]])}),
-        (
-            5,
-            {
-                "the values stand in the order A, B, C; the walk has another.": (
-                    np.append(HAND_VALUES, answer[5, 3])  # whatever the query holds
-                )
-            },
-        ),
-        (slice(4, None), {"both memories are 0; that is the prompt before the first step.": 0 * right[4:]}),
+    text_walk = features.one_hot(3)[[0, 1, 2, 0]].T
+    in_order = np.append(HAND_VALUES, answer[5, 3])  # whatever the query holds
+    for part, reason, wrong in [  # what says most comes first
+        (slice(3), "your columns show the walk of the text; the walk here visits B, A, C, B.", text_walk),
+        (slice(6), "the features should stand above the reward, not below.", np.vstack([right[3:], right[:3]])),
+        (5, "the values stand in the order A, B, C; the walk has another.", in_order),
+        (slice(4, 6), "both memories are 0; that is the prompt before the first step.", 0 * right[4:]),
     ]:
-        name_mistake(answer[part], right[part], mistakes)
+        name_mistake(answer[part], right[part], {reason: wrong})
     _explain_rows(answer, x, rewards, values, HAND_GAMMA)
     raise NotYet("one of the rows differs from what the walk says.")
 
@@ -149,7 +139,7 @@ _SIZES = [(7, 3, 0.8), (5, 3, 0.6), (1, 1, 0.9), (12, 5, 0.8), (4, 1, 0.5), (6, 
 
 
 def _prompts(answer, cases, right):
-    """Accept a function whose prompts are right; advice explain the first that is not."""
+    """Accept a function whose prompts are right; otherwise explain the first that is not."""
     found = []
     for setting, arguments in cases.items():
         shape = right(*arguments).shape
@@ -191,7 +181,7 @@ def reader(answer):
         C = numbers(matrices[1], (n + 1, n), f"your C {setting}")
         for gamma in (0.8, 0.3, 0.0):  # one prompt might agree by luck
             rng = generator("prompt_matrix.reader", n, dim, gamma)
-            Z = prompt.build_prompt(*_data(rng, n=n, dim=dim, gamma=gamma))
+            Z = prompt.build_prompt(*_walk_data(rng, n=n, dim=dim, gamma=gamma))
             found.append((B @ Z @ C)[0].astype(np.result_type(B, C)))
             cases.append((setting, (Z, B)))
 
@@ -232,7 +222,7 @@ def reader(answer):
 # ---------------------------------------------------------------------------------------- warm start
 
 
-def _warm(
+def _warm_start(
     target=lambda Z, values, gamma: gamma * values[..., 1:], last=lambda Z, values, gamma: 0, value=lambda Z, v: v
 ):
     def function(Z, values, gamma):
@@ -252,39 +242,41 @@ def warm_start(answer):
     not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
     mistakes = {
         "the value row should hold the new values; nothing has changed.": lambda Z, v, g: Z,
-        "the value row should hold the new values; yours holds the old ones.": _warm(value=lambda Z, v: Z[..., -1, :]),
-        "the value row should hold the new values; you add them to the old ones.": _warm(
+        "the value row should hold the new values; yours holds the old ones.": _warm_start(
+            value=lambda Z, v: Z[..., -1, :]
+        ),
+        "the value row should hold the new values; you add them to the old ones.": _warm_start(
             value=lambda Z, v: Z[..., -1, :] + v
         ),
         old_target: (
-            _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1]),
-            _warm(lambda Z, v, g: Z[..., -2, :-1]),
+            _warm_start(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1]),
+            _warm_start(lambda Z, v, g: Z[..., -2, :-1]),
         ),
-        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": _warm(
+        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": _warm_start(
             lambda Z, v, g: 0
         ),
-        "the target row lacks the discount.": _warm(lambda Z, v, g: v[..., 1:]),
-        "the target row is made of the old values.": _warm(lambda Z, v, g: g * Z[..., -1, 1:]),
-        "the new targets are added to the old ones; they should replace them.": _warm(
+        "the target row lacks the discount.": _warm_start(lambda Z, v, g: v[..., 1:]),
+        "the target row is made of the old values.": _warm_start(lambda Z, v, g: g * Z[..., -1, 1:]),
+        "the new targets are added to the old ones; they should replace them.": _warm_start(
             lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]
         ),
         own: (
-            _warm(lambda Z, v, g: g * v[..., :-1]),
-            _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1]),
+            _warm_start(lambda Z, v, g: g * v[..., :-1]),
+            _warm_start(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1]),
         ),
-        "the target row should speak of the next column's state; yours speaks of the previous one.": _warm(
+        "the target row should speak of the next column's state; yours speaks of the previous one.": _warm_start(
             lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
             lambda Z, v, g: g * v[..., -2],
         ),
         not_zero: (
-            _warm(last=lambda Z, v, g: Z[..., -2, -1]),
-            _warm(last=lambda Z, v, g: g * v[..., -1]),
+            _warm_start(last=lambda Z, v, g: Z[..., -2, -1]),
+            _warm_start(last=lambda Z, v, g: g * v[..., -1]),
         ),
-        "the target of the query wraps around to the first column; set it to 0.": _warm(
+        "the target of the query wraps around to the first column; set it to 0.": _warm_start(
             last=lambda Z, v, g: g * v[..., 0]
         ),
         "the two rows are exchanged: the value memory is the lowest row.": lambda Z, v, g: np.concatenate(
-            [Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2
+            [Z[..., :-2, :], _warm_start()(Z, v, g)[..., [-1, -2], :]], axis=-2
         ),
     }
 
@@ -309,7 +301,7 @@ def warm_start(answer):
             return not_zero
         return "the target row should hold the discounted values of the next columns."
 
-    judge_function(answer, _warm(), cases, mistakes, advice)
+    judge_function(answer, _warm_start(), cases, mistakes, advice)
     return "It works for any leading dimensions."
 
 
@@ -376,7 +368,7 @@ def find_fault(answer):
     """A function (Z, gamma) -> the column in which the invariant fails, or None."""
     _expect_faults_found(answer, _dyadic_prompts())
     for seed, n in [(8, 7), (9, 1), (10, 12)]:
-        x, rewards, values, gamma = _data(np.random.default_rng(seed), n=n)
+        x, rewards, values, gamma = _walk_data(np.random.default_rng(seed), n=n)
         found = _column(answer, prompt.build_prompt(x, rewards, values, gamma), gamma, "a prompt without a fault")
         # the prompts before had numbers that float32 holds exactly
         expect(found is None, f"you report a fault that is none. Your columns were {ROUNDED}")
@@ -386,7 +378,7 @@ def find_fault(answer):
 # ---------------------------------------------------------------------------------------- late value
 
 
-def _late(
+def _late_value(
     reward=lambda P, r, mu: (mu * r) @ P / mu,
     transition=lambda P, mu: P,
     discount=lambda gamma: gamma,
@@ -412,27 +404,27 @@ def late_value(answer):
         "gets the reward of its predecessors."
     )
     mistakes = {
-        "these are the true values.": _late(lambda P, r, mu: r),
-        "all your values are 0.": _late(lambda P, r, mu: 0 * r),
-        successors: _late(lambda P, r, mu: P @ r),
+        "these are the true values.": _late_value(lambda P, r, mu: r),
+        "all your values are 0.": _late_value(lambda P, r, mu: 0 * r),
+        successors: _late_value(lambda P, r, mu: P @ r),
         "the columns of P do not sum to 1, so its transpose alone is no average: weight the predecessors by how "
-        "often they are visited.": _late(lambda P, r, mu: P.T @ r),
-        "you gave all predecessors of a state the same weight or forgot how often they are visited.": _late(
+        "often they are visited.": _late_value(lambda P, r, mu: P.T @ r),
+        "you gave all predecessors of a state the same weight or forgot how often they are visited.": _late_value(
             lambda P, r, mu: P.T @ r / P.sum(axis=0)
         ),
         "you weighted the predecessors by how often they are visited, but did not divide by how often the state "
-        "itself is.": _late(lambda P, r, mu: (mu * r) @ P),
-        "you weighted the wrong way round: divide by how often the state itself is visited.": _late(
+        "itself is.": _late_value(lambda P, r, mu: (mu * r) @ P),
+        "you weighted the wrong way round: divide by how often the state itself is visited.": _late_value(
             lambda P, r, mu: mu * ((r / mu) @ P)
         ),
         "the rewards are those of the predecessors, but your values look backwards, too: only the rewards are "
-        "averaged backwards.": _late(transition=_backwards),
-        "this is the reward that the states are paid; now take its value.": _late(discount=lambda gamma: 0.0),
-        "the rewards are right, but this is the value of the walk seen backwards with its own rewards.": _late(
+        "averaged backwards.": _late_value(transition=_backwards),
+        "this is the reward that the states are paid; now take its value.": _late_value(discount=lambda gamma: 0.0),
+        "the rewards are right, but this is the value of the walk seen backwards with its own rewards.": _late_value(
             lambda P, r, mu: r, _backwards
         ),
         "the rewards come late, but they are not discounted once more.": lambda P, r, gamma: (
-            gamma * _late()(P, r, gamma)
+            gamma * _late_value()(P, r, gamma)
         ),
     }
 
@@ -454,7 +446,7 @@ def late_value(answer):
             )
         return "your values are off. First find what each state is paid: the mean reward for leaving its predecessors."
 
-    judge_function(answer, _late(), cases, mistakes, advice)
+    judge_function(answer, _late_value(), cases, mistakes, advice)
     return "The mean over the states is that of the true values."
 
 
@@ -516,7 +508,7 @@ def _transition_prompts():
         (6, 2, 0.7, True, True),
     ]:
         rng = generator("prompt_matrix.transition_step", n, d, shuffled)
-        x, rewards, _, _ = _data(rng, n=n, dim=d)
+        x, rewards, _, _ = _walk_data(rng, n=n, dim=d)
         if opposite:  # a last state that is new, and unlike all others
             x[:-1, 0], x[-1, 0] = 10, -10
         order = rng.permutation(n) if shuffled else np.arange(n)
@@ -596,12 +588,12 @@ def transition_step(answer):
 # -------------------------------------------------------------------------------------------- bug labs
 
 
-def _masked(scores):
+def _weights_without_query(scores):
     return np.vstack([softmax(scores[:-1]), np.zeros_like(scores[:1])])
 
 
-def _step(
-    weights=_masked,
+def _chapter_step(
+    weights=_weights_without_query,
     error=lambda Z: Z[-3] + Z[-2] - Z[-1],
     target=lambda Z, values, gamma: np.append(gamma * values[1:], Z[-2, -1]),
     transposed=False,
@@ -633,27 +625,35 @@ def bug_step(answer):
     )
     misfit = "the values are right, but the target memory does not fit them: "
     mistakes = {
-        "nothing has changed: the query still is a source.": _step(softmax),
-        share: _step(softmax, without_query),
-        "your mask hides the last column as a query; it must hide it as a source.": _step(
+        "nothing has changed: the query still is a source.": _chapter_step(softmax),
+        share: _chapter_step(softmax, without_query),
+        "your mask hides the last column as a query; it must hide it as a source.": _chapter_step(
             lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])
         ),
-        "your mask hides the query as a source and as a query; it should listen.": _step(
-            lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])
+        "your mask hides the query as a source and as a query; it should listen.": _chapter_step(
+            lambda scores: np.hstack([_weights_without_query(scores)[:, :-1], 0 * scores[:, :1]])
         ),
-        "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _step(
+        "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _chapter_step(
             lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])
         ),
-        "A is transposed: the source stands on the left.": _step(transposed=True),
-        "you dropped the first column instead of the query.": _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])])),
-        "the sources have to be weighted; yours all count the same.": _step(lambda s: _masked(0 * s)),
-        "a score of 0 does not hide the query: e to the power 0 is 1.": _step(_zero_score),
-        misfit + "it has not been written.": _step(target=lambda Z, values, gamma: Z[-2]),
-        misfit + "it lacks the discount.": _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1])),
-        misfit + "it speaks of the column's own state.": _step(
+        "A is transposed: the source stands on the left.": _chapter_step(transposed=True),
+        "you dropped the first column instead of the query.": _chapter_step(
+            lambda s: np.vstack([0 * s[:1], softmax(s[1:])])
+        ),
+        "the sources have to be weighted; yours all count the same.": _chapter_step(
+            lambda s: _weights_without_query(0 * s)
+        ),
+        "a score of 0 does not hide the query: e to the power 0 is 1.": _chapter_step(_zero_score),
+        misfit + "it has not been written.": _chapter_step(target=lambda Z, values, gamma: Z[-2]),
+        misfit + "it lacks the discount.": _chapter_step(
+            target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1])
+        ),
+        misfit + "it speaks of the column's own state.": _chapter_step(
             target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])
         ),
-        misfit + "nothing follows the query.": _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1)),
+        misfit + "nothing follows the query.": _chapter_step(
+            target=lambda Z, values, gamma: gamma * np.roll(values, -1)
+        ),
     }
 
     cases = {}
@@ -671,14 +671,14 @@ def bug_step(answer):
         Z = arguments[0]
         if not nearly(found[:-2], Z[:-2]):
             return "the features or the rewards have changed; only the memories may."
-        if not nearly(found[-1], _step()(*arguments)[-1]):
+        if not nearly(found[-1], _chapter_step()(*arguments)[-1]):
             return (
                 "the values are off. Every column, the query included, should move by the weighted errors of the "
                 "sources; the score of source i for query j is entry (i, j) of the product with the source on the left."
             )
         return "the values are right, but the target memory does not fit them."
 
-    judge_function(answer, _step(), cases, mistakes, advice)
+    judge_function(answer, _chapter_step(), cases, mistakes, advice)
     return "The query listens, and nobody listens to it."
 
 

@@ -20,14 +20,22 @@ def _shift(row):
     return np.append(row[1:], 0.0)
 
 
-def _layer(weights=attention_weights, residual=True, erase=True, base="head", shift=_shift, discount=True, V_of=None):
+def _layer(
+    weights=attention_weights,
+    residual=True,
+    erase=True,
+    base="head",
+    shift=_shift,
+    discount=True,
+    value_matrix=lambda V: V,
+):
     """The layer with a temporal shift module, or with one of these parts changed.
 
     ``weights`` has sources in rows; ``base`` is what the shift reads: "head" (Y), "input" (Z) or "change" (Y - Z).
     """
 
     def function(Z, V, A, gamma):
-        change = (V if V_of is None else V_of(V)) @ Z @ weights(Z, A)
+        change = value_matrix(V) @ Z @ weights(Z, A)
         new = change + (Z if residual else 0)
         if erase:
             new[-2] = 0
@@ -42,7 +50,8 @@ def _layer(weights=attention_weights, residual=True, erase=True, base="head", sh
 _tsm = _layer()
 
 
-def _dual(Z, V, A, gamma):
+def _dual_head(Z, V, A, gamma):
+    """A layer that adds the change of the next value to the target memory."""
     change = V @ Z @ attention_weights(Z, A)
     new = Z + change
     new[-2] = Z[-2] + gamma * _shift(change[-1])
@@ -167,10 +176,10 @@ _HEAD_MISTAKES = {
     "the scores of this layer do not look at the features alone: A is a full matrix.": _layer(
         lambda Z, A: attention_weights(Z[:-3], A[:-3, :-3])
     ),
-    "you use V transposed.": _layer(V_of=np.transpose),
-    "the head's output lacks V.": _layer(V_of=lambda V: np.eye(len(V))),
+    "you use V transposed.": _layer(value_matrix=np.transpose),
+    "the head's output lacks V.": _layer(value_matrix=lambda V: np.eye(len(V))),
     "V may be any matrix here, and the head writes into every row; yours writes into the last.": _layer(
-        V_of=_last_only
+        value_matrix=_last_only
     ),
     "you left out the residual: the head's output is added to Z.": _layer(residual=False),
     "the shift wraps around: nothing may arrive in the last column, and yours should be 0 there.": _layer(
@@ -180,7 +189,7 @@ _HEAD_MISTAKES = {
 _SHIFT_MISTAKES = {
     "the shift is missing: this is Y.": _layer(erase=False, shift=None),
     "the old target memory is still there; erase it first.": _layer(erase=False),
-    "you add the change to the old target memory; the module replaces it by the whole value.": _dual,
+    "you add the change to the old target memory; the module replaces it by the whole value.": _dual_head,
     "the target memory is not written, just erased.": _layer(shift=None),
     "the shift reads Z; it should read what the head has written.": _layer(base="input"),
     "the shift reads the head's output alone; it should read Y.": _layer(base="change"),
@@ -457,7 +466,7 @@ def _memory(mix=lambda gamma, lam, value, G: gamma * ((1 - lam) * value + lam * 
     return function
 
 
-def _plus(change):
+def _memory_plus(change):
     """The right memory, with something added in the sources."""
 
     def function(rewards, values, gamma, lam):
@@ -468,12 +477,11 @@ def _plus(change):
     return function
 
 
-_TD = _memory(lambda gamma, lam, value, G: gamma * value)
 _LAMBDA_MISTAKES = {
-    "this is the return; the head adds the reward to the target memory itself.": _plus(lambda r, v: r),
-    "this is the error; the head adds the reward and takes the value away itself.": _plus(lambda r, v: r - v),
-    "the head takes the value away itself; do not subtract it in the memory.": _plus(lambda r, v: -v),
-    "your memory does not depend on lambda: this is the TSM.": _TD,
+    "this is the return; the head adds the reward to the target memory itself.": _memory_plus(lambda r, v: r),
+    "this is the error; the head adds the reward and takes the value away itself.": _memory_plus(lambda r, v: r - v),
+    "the head takes the value away itself; do not subtract it in the memory.": _memory_plus(lambda r, v: -v),
+    "your memory does not depend on lambda: this is the TSM.": _memory(lambda gamma, lam, value, G: gamma * value),
     "your memory does not depend on lambda: these are the discounted rewards up to the end.": _memory(
         lambda gamma, lam, value, G: gamma * G
     ),

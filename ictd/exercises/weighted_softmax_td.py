@@ -248,25 +248,31 @@ def state_step(answer):
 # ------------------------------------------------------------------------------------- scale needed
 
 
-def _scale(odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log):
+def _scale_for_odds(
+    odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log
+):
     """The scale at which the own state outweighs the others by the odds, or with something wrong in it."""
     return lambda count, n, gamma: max(0.0, float(log(odds(gamma) * others(count, n))))
 
 
 _SCALE_MISTAKES = {
     "this is the weight that is needed, not the scale.": lambda count, n, gamma: (1 + gamma) / 2,
-    "these are the odds that the exponential has to reach; take the logarithm.": _scale(
+    "these are the odds that the exponential has to reach; take the logarithm.": _scale_for_odds(
         log=lambda odds: odds if odds > 1 else 0
     ),
-    "you took the logarithm with base 2; softmax weights are powers of e.": _scale(log=np.log2),
-    "you took the logarithm with base 10; softmax weights are powers of e.": _scale(log=np.log10),
-    "you compare with all n transitions; the other n - count share the rest.": _scale(others=lambda c, n: n / c),
-    "you forgot that the own state was left count times.": _scale(others=lambda c, n: n - c),
-    "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale(
+    "you took the logarithm with base 2; softmax weights are powers of e.": _scale_for_odds(log=np.log2),
+    "you took the logarithm with base 10; softmax weights are powers of e.": _scale_for_odds(log=np.log10),
+    "you compare with all n transitions; the other n - count share the rest.": _scale_for_odds(
+        others=lambda c, n: n / c
+    ),
+    "you forgot that the own state was left count times.": _scale_for_odds(others=lambda c, n: n - c),
+    "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale_for_odds(
         lambda gamma: gamma / (1 - gamma) if gamma else 1e-300
     ),
-    "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(lambda gamma: (1 + gamma) / 2),
-    "count and n - count are exchanged: a state that was left often needs less.": _scale(
+    "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale_for_odds(
+        lambda gamma: (1 + gamma) / 2
+    ),
+    "count and n - count are exchanged: a state that was left often needs less.": _scale_for_odds(
         others=lambda c, n: c / (n - c) if n > c else 1e-300
     ),
 }
@@ -280,7 +286,7 @@ def scale_needed(answer):
 
     cases = [(1, 10, 0.5), (5, 30, 0.9), (3, 200, 0.0), (40, 41, 0.99), (7, 8, 0.75), (2, 5, 0.25)]
     cases += [(9, 10, 0.5), (5, 10, 0.0), (10, 10, 0.5), (1, 1, 0.9)]  # enough weight already
-    right, found = _scale(), []
+    right, found = _scale_for_odds(), []
     for case in cases:
         setting = "for count {}, n = {} and gamma = {}".format(*case)
         found.append(float(numbers(call(answer, *case, where=setting), (), f"{setting} your scale", finite=False)))
@@ -376,7 +382,7 @@ def faster_steps(answer):
     """20 positive step sizes that leave a hundredth of the error of alpha = 1, on tasks not seen before."""
     step_sizes = numbers(answer, (20,), "your list of step sizes")
     expect((step_sizes > 0).all(), "all step sizes should be positive.")
-    errors = np.array([_errors(np.random.default_rng(100 + task), step_sizes) for task in range(40)])
+    errors = np.array([_errors_after_twenty_steps(np.random.default_rng(100 + task), step_sizes) for task in range(40)])
     start, constant, yours = np.median(errors, axis=0)
     found = f"after 20 steps the median error is {yours:.3g} with your steps and {constant:.3g} with steps of 1"
     expect(yours <= start, f"{found}: repeated large steps blow up every direction that they overshoot.")
@@ -388,7 +394,7 @@ def faster_steps(answer):
     return f"{found[0].upper()}{found[1:]}."
 
 
-def _errors(rng, step_sizes):
+def _errors_after_twenty_steps(rng, step_sizes):
     process = mrp.boyan_chain(8, 0.9, rng)
     trajectory = process.sample(200, rng, start_state=0)
     X = features.one_hot(8)
