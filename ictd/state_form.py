@@ -36,7 +36,7 @@ from ictd._tensors import (
 from ictd.attention import block_matrix, row_matrix
 from ictd.dual_head import dual_head_step
 from ictd.inputs import Inputs
-from ictd.td import apply
+from ictd.td import matrix_times_vector
 from ictd.temporal_shift import tsm_step
 
 # ------------------------------------------------------------------------------------------------- kernel
@@ -220,17 +220,17 @@ def _steps_on_states(parameters, batch, gamma, n_layers):
         return zip(of_layers(w, n_layers, -4), of_layers(M, n_layers, -4))
 
     def change(w, M, target, v):
-        return apply(M, w[..., 0] * r + w[..., 1] * target + w[..., 2] * v)
+        return matrix_times_vector(M, w[..., 0] * r + w[..., 1] * target + w[..., 2] * v)
 
     v = torch.zeros_like(r)
     value_head = head("value_weights", "score_matrix")
     if "target_weights" not in parameters:
         for w, M in value_head:
-            v = v + change(w, M, gamma * apply(P, v), v)
+            v = v + change(w, M, gamma * matrix_times_vector(P, v), v)
         return v
     tau = torch.zeros_like(r)
     for (w, M), (w_tau, M_tau) in zip(value_head, head("target_weights", "target_score_matrix")):
-        target = apply(P, tau)
+        target = matrix_times_vector(P, tau)
         v, tau = v + change(w, M, target, v), tau + change(w_tau, M_tau, target, v)
     return v
 

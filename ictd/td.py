@@ -23,8 +23,7 @@ def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, i
 
     ``v_{t+1}(S_j) = v_t(S_j) + alpha_t sum_k K(k | j) (R_k + gamma v_t(S_k) - v_t(S_{k-1}))``, k = 1..n
 
-    The softmax weights K(. | j) run over the n source positions 0..n-1; the last position is never a
-    source.
+    The softmax weights K(. | j) run over the n sources; source k is position k-1, so the last position is never one.
 
     Parameters
     ----------
@@ -41,7 +40,8 @@ def weighted_softmax_td(x, rewards, gamma, n_steps, step_size=1.0, score=None, i
     score : callable or array_like of shape (d, d), optional
         A matrix is the A of `kernels.bilinear_score`. Default: the inner product of the features.
     initial : array_like, shape (n+1,), optional
-        Values v_0 of the positions; default 0. Start positions of the same state from the same value.
+        Values v_0 of the positions; default 0. Where positions of one state start from different values, they stay
+        different.
 
     Returns
     -------
@@ -81,18 +81,18 @@ def bellman_steps(kernel, transition, reward, gamma, step_sizes, values, sources
         Which states the U sources are; default all.
     """
     for step_size in step_sizes:
-        td_errors = reward + gamma * apply(transition, values) - values[..., sources]
-        values = values + step_size * apply(kernel, td_errors)
+        td_errors = reward + gamma * matrix_times_vector(transition, values) - values[..., sources]
+        values = values + step_size * matrix_times_vector(kernel, td_errors)
         yield values
 
 
-def apply(matrices, vectors):
+def matrix_times_vector(matrices, vectors):
     """Matrices (..., m, n) times vectors (..., n), arrays or tensors."""
     return (matrices @ vectors[..., None]).squeeze(-1)
 
 
 def context_steps(model, kernel, gamma, step_sizes, values):
-    """The same on the empirical model of a context, where only states that were visited are sources."""
+    """`bellman_steps` on the empirical model of a context, whose sources are the states that were left."""
     visited = model.visited
     yield from bellman_steps(
         kernel[:, visited], model.transition[visited], model.reward[visited], gamma, step_sizes, values, visited

@@ -1,5 +1,6 @@
 """``ictd evaluate`` on logs: options reach the reader, streams ask for a name, nothing is passed over in silence."""
 
+import argparse
 import csv
 import importlib.util
 import io
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import commands
 import nbformat
@@ -17,6 +19,7 @@ import pytest
 from commands import ROOT
 
 from ictd import evaluate
+from ictd.cli import evaluate as evaluate_command
 
 WALK = "state,reward\na,1\nb,2\na,1\nb,2\na,\n"
 GAME = "game;room;coins;over;player\n1;hall;1;0;x\n1;attic;2;1;x\n2;hall;3;no;x\n2;hall;;no;x\n"

@@ -75,12 +75,9 @@ INTEGERS = {"n_layers": 1, "n_transitions": 1, "n_steps": 1, "batch_size": 1, "n
 POSITIVE = ("feature_scale", "learning_rate", "clip")
 NOT_NEGATIVE = ("reward_noise", "init_scale")
 OPTIONS = {
-    "objective": ("td", "td_query", "neu", "neu_one_batch", "mc"),
-    "family": ("boyan", "ring", "dense", "sparse", "loop"),
-    "features": ("gaussian", "triangular"),  # one_hot needs dim = n_states
-    "form": ("tsm", "dual_head", "independent_heads"),
-    "free": ("none", "value", "score", "both"),
-    "dtype": ("float32", "float64"),
+    field.name: tuple(name for name in field.metadata["choices"] if name != "one_hot")  # it needs dim = n_states
+    for field in dataclasses.fields(pretrain.Config)
+    if field.metadata.get("choices")
 }
 BAD = [
     *((name, low - 1, ValueError, f"at least {low}; got {low - 1}") for name, low in INTEGERS.items()),

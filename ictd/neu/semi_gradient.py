@@ -11,7 +11,7 @@ from ictd._read_out import OWN_UPDATE, READ_OUT, leading_shape, parameter_sets, 
 from ictd._settings import torch_defaults
 from ictd.inputs import Windows
 from ictd.state_form import INPUTS, is_masked, readout, state_values
-from ictd.td import apply
+from ictd.td import matrix_times_vector
 
 # Windows, whose features the parameters must fit.
 WINDOWS = instance(Windows, features="features")
@@ -149,7 +149,7 @@ def limit_update(parameters, batch, gamma, n_layers, differentiable=False):
     def update(parameters, differentiable):
         values = state_values.trusted(parameters, batch, gamma, n_layers)
         with torch.set_grad_enabled(differentiable):
-            td_errors = batch.mean_reward + gamma * apply(batch.transition, values) - values
+            td_errors = batch.mean_reward + gamma * matrix_times_vector(batch.transition, values) - values
             weights = batch.log_counts.exp() * td_errors
         return _mean_update(parameters, values, weights, differentiable)
 

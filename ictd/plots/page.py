@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from ictd.plots.style import CAPTION
 from ictd.plots.vector import svg
 
 

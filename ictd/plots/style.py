@@ -20,6 +20,7 @@ from ictd._settings import PRINTING, numpy_defaults
 WIDTH = 4.7  # inches: matplotlib's 10 pt text is then 10 CSS pixels high on a phone
 PHONE_WIDTH = 343  # CSS pixels that a phone of 375 pixels leaves for a figure
 PHONE_TEXT = 10  # CSS pixels, the smallest text
+CAPTION = "margin:.5em auto 0;max-width:44em"  # the CSS of a caption, for pages without the book's own
 MAX_AXES = 36  # of a figure: more take seconds to draw and megabytes to load
 
 #: Blue, vermilion, green and purple from the palette of Okabe and Ito, and a grey.
