@@ -1,5 +1,5 @@
 # `make book` and `make test` are all a reader needs; `make help` lists the rest. All make the virtual environment first.
-#   PYTHON       the interpreter to start from (3.11 or newer)
+#   PYTHON       the interpreter to start from (3.10 or newer)
 #   VENV         where the environment goes
 #   LAB          more options for JupyterLab, for example LAB="--no-browser --port 9000"
 #   CONSTRAINTS  a file of exact versions for pip, for example constraints.txt
@@ -58,13 +58,14 @@ NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-w
 # Stop a run that hangs: $(call limit,seconds) command ...
 limit = $(PY) -c 'import subprocess, sys; sys.exit(subprocess.run(sys.argv[2:], timeout=int(sys.argv[1])).returncode)' $(1)
 
-.PHONY: help install book style test retest format coverage mutants lab clean distclean
+.PHONY: help install book style test retest format coverage lowest mutants lab clean distclean
 help:
 	@echo 'make book       build the book and say which file to open'
 	@echo 'make test       test the style, the package, the notebooks and the built pages'
 	@echo 'make retest     the same, also if nothing changed'
 	@echo 'make format     mend what can be mended in the style of code and notebooks'
 	@echo 'make coverage   say which lines and branches of floors 1 to 5 their tests leave out'
+	@echo 'make lowest     try the oldest versions that the package asks for'
 	@echo 'make mutants    say which small changes of the core its tests do not notice (MODULE=td: of td alone)'
 	@echo 'make lab        open the notebooks in JupyterLab'
 	@echo 'make clean      remove what was built; make distclean removes the environment too'
@@ -72,7 +73,7 @@ help:
 install: $(INSTALLED)
 
 $(INSTALLED):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 book")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; name one: make PYTHON=python3.12 book")'
 	$(PYTHON) -m venv $(VENV)
 	@rm -f $(VENV)/installed-*
 	$(PIP) -r requirements.txt
@@ -124,6 +125,15 @@ coverage: $(INSTALLED)
 	$(PY) -m coverage run -m pytest --quiet $$($(PY) tests/floors.py tests) $(PARALLEL)
 	@$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --include "$$($(PY) tests/floors.py code)"
+
+# The oldest NumPy, matplotlib and ipywidgets that the package asks for, with the rest of the environment.
+LOWEST := $(BUILD)/lowest
+lowest: $(INSTALLED)
+	@rm -rf $(LOWEST) && $(PY) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/lowest.txt
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+	  "$$($(LOWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/the_rest.pth"
+	$(LOWEST)/bin/python -m pytest --quiet $$($(PY) tests/floors.py numpy) $(PARALLEL)
 
 # Which small changes of the core no test of theirs notices. Some twenty minutes; written to $(BUILD)/mutants.
 mutants: $(INSTALLED)

@@ -42,7 +42,7 @@ import pkgutil
 
 from ictd import _extras
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 

@@ -38,7 +38,7 @@ def combination(name, parameters, lengths=None):
 
 
 def parameter_sets(name, parameters, lengths):
-    """Parameters that fit each other, ``lengths["features"]`` and ``lengths["n_layers"]``, but for leading dimensions."""
+    """Parameters that fit each other, the features and the number of layers, but for leading dimensions."""
     combination(name, parameters)
     n_layers, dtype, d = lengths["n_layers"], lengths["features"].dtype, lengths["features"].shape[-1]
     lead = leading_shape.trusted(parameters)

@@ -35,8 +35,8 @@ def attention_weights(Z, A):
     ValueError, TypeError
         As `softmax_attention`.
     """
-    scores = Z[..., :-1].transpose(-1, -2) @ (A @ Z)
-    return torch.softmax(nan_where_infinite(scores), dim=-2)
+    scores = nan_where_infinite(Z[..., :-1].transpose(-1, -2) @ (A @ Z))
+    return torch.softmax(scores, dim=-2)
 
 
 @declare(Z=prompt, V=matrix, A=matrix, returns=finite())

@@ -77,7 +77,8 @@ def _check_frequencies(transition, never):
     rounding = 1e-6 + sums.shape[-1] * torch.finfo(sums.dtype).eps
     if (transition < 0).any() or (sums > 1 + rounding).any() or (sums[never] != 0).any():
         raise ValueError(
-            "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; got others"
+            "transition must have non-negative rows that sum to at most 1, and to 0 where log_counts is -inf; got "
+            "others"
         )
 
 

@@ -4,6 +4,8 @@ Models are made on the CPU (or on the device of their generator), as trainable p
 whatever the reader's settings of torch are. A forward pass follows the grad mode of the caller.
 """
 
+from collections import deque
+
 import numpy as np
 import torch
 from torch import nn
@@ -79,9 +81,7 @@ class _Stack(nn.Module):
 
     def forward(self, Z0):
         """Z_L for Z_0 of shape (..., d+3, n+1), an ndarray or a Tensor; raises as `layers` does."""
-        for Z in self.layers(Z0):
-            pass
-        return Z
+        return deque(self.layers(Z0), maxlen=1).pop()
 
     @declare(check=flag)
     def values(self, Z0, check=False):

@@ -2,6 +2,7 @@
 
 python tests/floors.py code     # files of floors 1 to 5 without figures and environments, for coverage
 python tests/floors.py tests    # their test files
+python tests/floors.py numpy    # test files of the modules up to the logs of a reader that do not need torch
 """
 
 import ast
@@ -12,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "ictd"
 _TABLE = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")))
+NEEDS_TORCH = set(re.findall(r"``(\w+)``.*torch", _TABLE))
 FLOORS = {name: int(floor) for floor, name in re.findall(r"^(\d+) +``(\w+)``", _TABLE, re.MULTILINE)}
 GENERAL = ["errors", "global_state", "package", "statements"]  # test files of many modules at once
 
@@ -32,5 +34,9 @@ if __name__ == "__main__":
         print(",".join(f"ictd/{name}.py,ictd/{name}/*" for name in core()))
     elif sys.argv[1:] == ["tests"]:
         print(*(path.relative_to(ROOT) for path in map(file_of_tests, [*core(), *GENERAL]) if path.exists()))
+    elif sys.argv[1:] == ["numpy"]:
+        modules = [name for name, floor in FLOORS.items() if floor <= 7 and name not in NEEDS_TORCH]
+        modules += [path.stem for path in (PACKAGE / "plots").glob("[a-z]*.py")]
+        print(*sorted({path.relative_to(ROOT) for path in map(file_of_tests, modules) if path.exists()}))
     else:
         sys.exit(__doc__)

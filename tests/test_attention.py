@@ -168,7 +168,7 @@ def test_the_query_gets_no_gradient_as_a_source():
 
 
 def test_the_trusted_formula_lets_overflow_through():
-    """Callers inside the package, such as a training, get the same numbers without checks, and NaN where scores overflow."""
+    """Callers inside the package, such as a training, get the same numbers without checks, and NaN."""
     Z, V, A = tensors(*random_arrays(0, 2, 5))
     assert torch.equal(softmax_attention.trusted(Z, V, A), softmax_attention(Z, V, A))
     Z[0, 1] = 1e200

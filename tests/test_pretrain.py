@@ -184,7 +184,7 @@ BAD_CALLS = [
     (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=b"run"), TypeError, "checkpoint_path must be a str"),
     *((lambda path=path: pretrain.pretrain(SMALL, [0], checkpoint_path=path), ValueError,
        "checkpoint_path must name a file; got") for path in (".", "a\0b", "..")),
-    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=""), ValueError, "checkpoint_path must not be an empty text"),
+    (lambda: pretrain.pretrain(SMALL, [0], checkpoint_path=""), ValueError, "checkpoint_path must not be an empty"),
     *((lambda length=length: pretrain.pretrain(SMALL, [0], checkpoint_path="n" * length), ValueError,
        "checkpoint_path must be a path that can be written") for length in (250, 300)),  # 250: not the one beside it
     (lambda: pretrain.initial_parameters(SMALL, True), TypeError, "seed must be an integer"),
@@ -907,7 +907,7 @@ def test_a_broken_bar_stops_no_run(monkeypatch, where):
     expected = pretrain.pretrain(SMALL, [0])
     stream = types.SimpleNamespace(isatty=lambda: True)
     if where == "closed":
-        stream = open(os.devnull, "w")
+        stream = open(os.devnull, "w")  # noqa: SIM115
         stream.close()
     monkeypatch.setattr(sys, "stderr", None if where == "no stream" else stream)
     monkeypatch.setitem(sys.modules, "tqdm", None if where == "loading" else types.SimpleNamespace(tqdm=Bar))

@@ -95,7 +95,7 @@ def context_errors(result):
     with torch.no_grad():
         values = state_values(
             tensors,
-            inputs(batch, contexts, torch.float32),
+            inputs.from_contexts(batch, contexts, torch.float32),
             config.gamma,
             config.n_layers,
         )

@@ -1,10 +1,12 @@
-"""Write the logs of the page on own data: games.csv, visits.csv and heating.csv.
+"""Write the logs of the page on own data, games.csv, visits.csv and heating.csv, and walk.csv for a trained model.
 
 - games.csv: games of Gymnasium's FrozenLake (4 x 4, slippery) under the policy of make_frozenlake.py, as one would log
   them: `terminated` at a hole or the goal, `truncated` where a time limit of 50 steps cut the game off.
 - visits.csv: made-up visits to a web shop, several at a time: second, session, page, and what was paid on it.
 - heating.csv: a made-up room whose heater is on or off: every hour the temperature, which the sensor sometimes fails to
   give, and the cost of heating. Fields are separated by semicolons.
+- walk.csv: a walk of 100 steps on a random Boyan chain of ten states with four normal features, like the contexts of the
+  experiment.
 
 Run it to write the files again; the same seeds give the same bytes.
 """
@@ -14,6 +16,8 @@ from bisect import bisect_right
 from pathlib import Path
 
 import numpy as np
+
+from ictd import features, mrp
 
 HERE = Path(__file__).parent
 
@@ -110,7 +114,24 @@ def heating():
     return lines
 
 
-FILES = {"games.csv": games, "visits.csv": visits, "heating.csv": heating}
+def walk():
+    """The content of walk.csv."""
+    rng = np.random.default_rng(4)
+    trajectory = mrp.boyan_chain(10, 0.5, rng).sample(100, rng)
+    x = features.gaussian(10, 4, rng)[trajectory.states]
+    rewards = [*(f"{reward:.4f}" for reward in trajectory.rewards), ""]
+    lines = ["state,reward,x1,x2,x3,x4"]
+    for state, reward, row in zip(trajectory.states, rewards, x):
+        lines.append(f"{state},{reward},{','.join(f'{number:.4f}' for number in row)}")
+    return lines
+
+
+FILES = {
+    "games.csv": games,
+    "visits.csv": visits,
+    "heating.csv": heating,
+    "walk.csv": walk,
+}
 
 
 def text(name):

@@ -47,9 +47,9 @@ examples:
 
 The table has 'visits' (how often the state was left), 'value' (after --layers layers), with --run also
 'trained' (what the model reads out after its layers), 'certainty equivalence' and its 'standard error' (-
-on the screen and empty in the file where the data do not determine it). Scores are the scale times the inner product of features: for one-hot features the scale
-for equal states, else 0. Warnings and notes go to standard error. Exit status: 0 done, 2 wrong use or a
-faulty file.
+on the screen and empty in the file where the data do not determine it). Scores are the scale times the
+inner product of features: for one-hot features the scale for equal states, else 0. Warnings and notes go
+to standard error. Exit status: 0 done, 2 wrong use or a faulty file.
 """
 
 

@@ -58,8 +58,8 @@ class Transitions:
     Attributes
     ----------
     sources, successors, units : ndarray of int, shape (m,)
-        The state that was left, the one that was entered (`empirical.END` for the end), and the number of what is independent
-        of the rest: the episode, with all pieces into which missing values broke it.
+        The state that was left, the one that was entered (`empirical.END` for the end), and the number of what is
+        independent of the rest: the episode, with all pieces into which missing values broke it.
     rewards : ndarray, shape (m,)
     n_episodes, n_ends, n_left_out : int
         Episodes, those of them that came to an end, and rewards without a known successor.
@@ -300,7 +300,7 @@ def _nan_for_none(rewards):
         raise TypeError(f"rewards must be a sequence of numbers; got {_checks.describe(rewards)}")
     if shape is not None and len(shape) != 1:
         raise ValueError(f"rewards must be one column of numbers; got {_checks.describe(rewards)}")
-    if shape is None or getattr(rewards, "dtype", None) == object:  # pandas: columns with missing integers
+    if shape is None or str(getattr(rewards, "dtype", "")) == "object":  # pandas: columns with missing integers
         return [math.nan if is_empty(reward) else reward for reward in _plain("rewards", rewards)]
     return rewards
 

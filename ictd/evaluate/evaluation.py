@@ -156,8 +156,8 @@ def _as_the_algorithm_sees_it(X, transitions, model):
 
 def _last_layer(model, kernel, gamma, n_layers):
     """v_L, or the first values that overflowed."""
-    values = np.zeros(len(kernel))
-    for values in td.context_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), values):
+    start = values = np.zeros(len(kernel))
+    for values in td.context_steps(model, kernel, gamma, itertools.repeat(1.0, n_layers), start):
         if not np.isfinite(values).all():
             break
     return values

@@ -1,18 +1,35 @@
 """Exercises that answer back: ``check("chapter.name", answer)`` says whether an answer is right, and why not.
 
-Each chapter has a module of its own in this package, loaded by the first check that needs it. An exercise is a
-function that takes the reader's answer and raises the reason if it is not right. No reason shows the answer.
+Each chapter has a module of its own in this package, loaded by the first check that needs it. The statement of an
+exercise and a worked solution stand in the chapter, ``book/CHAPTER.ipynb``; a cell below it calls `check`.
+
+To add an exercise:
+
+1.  Write it into the chapter: an ``exercise`` block, a cell that ends with ``check("chapter.name", ...)`` (the dots
+    stand where the reader's answer goes), and a ``solution`` block whose code makes the same call.
+2.  Write a function ``name`` into the chapter's module and add it to ``EXERCISES`` there. It takes the answer, raises
+    the reason if it is not right, and may return a sentence of praise. Three parts, from top to bottom: a right answer
+    that shares no code with the solution; the mistakes, a dict that holds for each reason what somebody with that
+    misunderstanding hands in (a tuple if several hand-ins share a reason); and the hidden instances, drawn from
+    ``generator("chapter.name")``, the first of which tells all mistakes apart.
+3.  Hand the three to ``judge_function`` if the answer is a function, to ``judge_numbers`` if it is numbers. An answer
+    with many right values (an example, a schedule) states what it needs with ``expect(condition, reason)``.
+    ``bonus`` in ``policy_evaluation``, ``detach`` in ``neu_pretraining`` and ``hidden`` in ``policy_evaluation`` are
+    short ones of the three kinds.
+4.  List three right answers of different styles and five wrong ones, with words of the reason that they should get, in
+    ``tests/wrong_CHAPTER.py``.
+
+A reason names the misunderstanding and never shows the answer.
 """
 
-import ast
 import importlib
-import itertools
-import linecache
 import pkgutil
 import sys
 from dataclasses import dataclass
 
-from ictd.exercises._checking import NotYet, described, standard_settings
+from ictd.exercises._answers import NotYet, described
+from ictd.exercises._caller import prints_the_result
+from ictd.exercises._checking import standard_settings
 
 __all__ = ["OPEN", "RIGHT", "WRONG", "Verdict", "check", "names"]
 
@@ -68,8 +85,8 @@ def check(name, answer):
         If there is no such exercise.
     """
     verdict = _verdict(_find(name), answer)
-    if not _is_printed_by(sys._getframe(1)):
-        _show(str(verdict))
+    if not prints_the_result(sys._getframe(1)):
+        _print(str(verdict))
     return verdict
 
 
@@ -84,66 +101,7 @@ def _verdict(exercise, answer):
     return Verdict(RIGHT, f"Right. {praise}" if praise else "Right.")
 
 
-def _is_printed_by(frame):
-    """Whether the caller prints what this check returns, as far as its source can be read."""
-    try:
-        source = _source(frame)
-        if "print" not in source:
-            return False
-        parents = {child: node for node in ast.walk(ast.parse(source)) for child in ast.iter_child_nodes(node)}
-    except (SyntaxError, ValueError, IndexError, RecursionError):
-        return False
-    checks = [node for node in parents if isinstance(node, ast.Call) and _is_running(node, frame)]
-    return bool(checks) and all(_reaches_print(node, parents) for node in checks)
-
-
-def _source(frame):
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    if not lines and frame.f_code.co_filename == "<string>" and sys.argv[:1] == ["-c"]:
-        return sys.orig_argv[-len(sys.argv)]  # the program, before its arguments
-    return "".join(lines)
-
-
-def _is_running(call, frame):
-    """Whether a call in the source is the one that the frame is in; Python 3.10 knows no more than its line."""
-    positions = getattr(frame.f_code, "co_positions", tuple)()
-    _, end_line, _, end_column = next(itertools.islice(positions, frame.f_lasti // 2, None), (None,) * 4)
-    if end_column is None:
-        return _called(call) == "check" and call.lineno <= frame.f_lineno <= call.end_lineno
-    return (call.end_lineno, call.end_col_offset) == (end_line, end_column)
-
-
-def _reaches_print(node, parents):
-    """Whether the text of a node's value is printed: as an argument, perhaps in an f-string or unpacked from a list."""
-    listed = False  # a list shows the short form of its entries, unless it is unpacked or joined
-    while node in parents:
-        child, node = node, parents[node]
-        if isinstance(node, ast.Call) and child is not node.func:
-            if _called(node) == "print":
-                return not listed and child in node.args
-            if _called(node) not in ("str", "join", "format"):
-                return False
-            listed = listed and _called(node) != "join"
-        elif isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)):
-            listed = True
-        elif isinstance(node, ast.Starred):
-            listed = False
-        elif isinstance(node, ast.FormattedValue):
-            if node.conversion == ord("r"):
-                return False
-        elif isinstance(node, ast.IfExp):
-            if child is node.test:
-                return False
-        elif not isinstance(node, (ast.JoinedStr, ast.NamedExpr, ast.BinOp)):
-            return False
-    return False
-
-
-def _called(node):
-    return getattr(node.func, "id", getattr(node.func, "attr", None))
-
-
-def _show(text):
+def _print(text):
     try:
         print(text)
     except UnicodeEncodeError:  # a terminal without the signs
@@ -160,7 +118,9 @@ def _chapters():
 
 
 def _exercises(chapter):
-    return importlib.import_module(f"{__name__}.{chapter}").EXERCISES
+    """The functions of a chapter's exercises, by their names."""
+    module = importlib.import_module(f"{__name__}.{chapter}")
+    return {function.__name__: function for function in module.EXERCISES}
 
 
 def _find(name):

@@ -15,17 +15,22 @@ def attention_weights(Z, A):
     return np.vstack([weights, np.zeros_like(weights[:1])])
 
 
-def far_below(Z, V):
-    """A prompt, V and an A for which the scores of all sources are near -20,000; float32 holds them exactly."""
-    Z, A = np.round(8 * Z) / 8, np.eye(len(Z))
-    Z[0, :-1], Z[0, -1], Z[1] = 1, -1, 1
-    A[0, 1] = -2e4
-    return Z, V, A
-
-
 def constructed_matrices(d, step_size=1.0):
     """The paper's V and A for d features."""
     V, A = np.zeros((2, d + 3, d + 3))
     V[-1, -3:] = step_size, step_size, -step_size
     A[range(d), range(d)] = 1
     return V, A
+
+
+def embedded(block):
+    """An A that scores by the features alone, with a matrix for them."""
+    return np.pad(block, (0, 3))
+
+
+def far_below(Z, V):
+    """A prompt, V and an A for which the scores of all sources are near -20,000; float32 holds them exactly."""
+    Z, A = np.round(8 * Z) / 8, np.eye(len(Z))
+    Z[0, :-1], Z[0, -1], Z[1] = 1, -1, 1
+    A[0, 1] = -2e4
+    return Z, V, A

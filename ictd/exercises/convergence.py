@@ -1,27 +1,11 @@
-"""Exercises of the chapter on convergence."""
+"""Exercises of the chapter on convergence; the statements stand in book/convergence.ipynb."""
 
 import numpy as np
 
 from ictd import convergence, kernels, mrp
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    expect,
-    generator,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-    which_are_right,
-)
-
-CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
-EQUAL_SHARES = np.full(3, 1 / 3)
-
+from ictd.exercises._answers import NotYet, call, expect, has_parts, numbers
+from ictd.exercises._checking import generator, judge_function, name_mistake, which_are_right
+from ictd.exercises._values import ROUNDED, close, nearly, rounded
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -34,25 +18,13 @@ def by_hand(answer):
     M, gamma = HAND_KERNEL, HAND_GAMMA
     J = convergence.iteration_matrix(M, HAND_TRANSITION, gamma)
     right = np.array([convergence.norm_bound(M, gamma), convergence.infinity_norm(J), convergence.spectral_radius(J)])
-    if close(answer, right):
-        return "The bound says nothing here, the norm says nothing, and the iteration converges all the same."
-    expect(not close(answer, right, ROUNDING), ROUNDED)
-    expect(not close(np.sort(answer), np.sort(right)), "the order should be bound, norm, radius.")
-    expect(not rounded(answer, right), "you are within rounding; give exact fractions.")
-    bound, norm, radius = answer
-    name_mistake(
-        bound,
-        right[0],
+    mistakes = [  # in the bound, in the norm, in the radius
         {
             "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m of the kernel: you took the largest "
             "one, or left gamma out.": 1.0,
             "the bound is 2 (1 - m) + gamma with the smallest diagonal entry m, not with the mean of them.": 1.25,
             "the bound adds gamma; it does not multiply by it.": 0.5,
         },
-    )
-    name_mistake(
-        norm,
-        right[1],
         {
             "the infinity norm is the largest sum of absolute values of a row, not of a column.": 0.875,
             "the infinity norm adds absolute values; you added the entries with their signs.": 0.5,
@@ -60,10 +32,6 @@ def by_hand(answer):
             "that is the largest singular value, not the infinity norm.": np.linalg.norm(J, 2),
             "that is the Frobenius norm, not the infinity norm.": np.linalg.norm(J),
         },
-    )
-    name_mistake(
-        radius,
-        right[2],
         {
             "one eigenvalue is gamma, for the vector of ones; the trace gives the other. The radius is the larger.": (
                 gamma
@@ -71,7 +39,14 @@ def by_hand(answer):
             "that is the trace, the sum of both eigenvalues.": np.trace(J),
             "that is the determinant, the product of both eigenvalues.": np.linalg.det(J),
         },
-    )
+    ]
+    if close(answer, right):
+        return "The bound says nothing here, the norm says nothing, and the iteration converges all the same."
+    expect(not nearly(answer, right), ROUNDED)
+    expect(not close(np.sort(answer), np.sort(right)), "the order should be bound, norm, radius.")
+    expect(not rounded(answer, right), "you are within rounding; give exact fractions.")
+    for found, exact, wrong in zip(answer, right, mistakes):
+        name_mistake(found, exact, wrong)
     fits = [close(found, exact) for found, exact in zip(answer, right)]
     reason = which_are_right(["the bound", "the norm", "the radius"], fits)
     expect(not reason, reason)
@@ -83,7 +58,6 @@ def by_hand(answer):
 
 def best_step(answer):
     """A function (m, gamma) -> (alpha, bound): the step size with the smallest norm bound, for m > (1 + gamma) / 2."""
-    cases = {f"for m = {m} and gamma = {g}": (m, g) for m, g in [(0.9, 0.5), (0.99, 0.9), (0.7, 0.0), (1.0, 0.6)]}
 
     def bound(step_size, m, gamma):
         return abs(1 - step_size * m) + step_size * (1 - m + gamma)
@@ -105,7 +79,9 @@ def best_step(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    cases = {f"for m = {m} and gamma = {g}": (m, g) for m, g in [(0.9, 0.5), (0.99, 0.9), (0.7, 0.0), (1.0, 0.6)]}
+
+    def advice(arguments, found):
         step_size = float(found[0])
         if step_size <= 0:
             return f"your step size is {step_size:.4g}; it should be positive."
@@ -114,39 +90,11 @@ def best_step(answer):
             return f"your step size gives the bound {at_yours:.4f}; another one gives less."
         return "the bound at your step size is not the number that you give."
 
-    judge_function(answer, best, cases, mistakes, otherwise, "your pair")
+    judge_function(answer, best, cases, mistakes, advice, "your pair")
     return "Even at its best step size the bound never falls below gamma, since m is at most 1."
 
 
 # ---------------------------------------------------------------------------------------- martingale
-
-
-def martingale(answer):
-    """A function (P, states, u) -> the n increments of the martingale behind the count of u."""
-    rng = generator("martingale")
-    turns = np.array([[0.0, 1.0, 0.0], [0.4, 0.0, 0.6], [0.0, 1.0, 0.0]])  # of period 2
-    cases = {  # none of the walks ends where it starts: there h(S_0) - h(S_n) drops out
-        "for a walk of 12 transitions": (
-            mrp.boyan_chain(4, 0.5, rng).transition,
-            [0, 2, 3, 1, 3, 1, 2, 3, 2, 3, 2, 3, 3],
-            1,
-        ),
-        "for a walk of 8 transitions": (rng.dirichlet(np.ones(5), 5), [4, 1, 1, 0, 3, 2, 3, 3, 0], 3),
-        "for a chain of period 2": (turns, [0, 1, 2, 1, 2, 1, 0, 1], 0),
-        "for a walk of one transition": (rng.dirichlet(np.ones(3), 3), [0, 1], 2),
-    }
-    cases = {name: (P, np.array(states), u) for name, (P, states, u) in cases.items()}
-
-    def otherwise(arguments, found):
-        P, states, u = arguments
-        h, mu = _poisson(P, u)
-        missing = (states[:-1] == u).sum() - (len(states) - 1) * mu[u] - (h[states[0]] - h[states[-1]])
-        if not np.isclose(found.sum(), missing, rtol=0, atol=1e-4):
-            return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
-        return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
-
-    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, otherwise, "your array of increments")
-    return "Each increment has mean 0 given the past, whatever the walk did before."
 
 
 def _poisson(P, u, pseudo=False, row=False):
@@ -190,25 +138,35 @@ _MARTINGALE_MISTAKES = {
 }
 
 
+def martingale(answer):
+    """A function (P, states, u) -> the n increments of the martingale behind the count of u."""
+    rng = generator("martingale")
+    turns = np.array([[0.0, 1.0, 0.0], [0.4, 0.0, 0.6], [0.0, 1.0, 0.0]])  # of period 2
+    cases = {  # none of the walks ends where it starts: there h(S_0) - h(S_n) drops out
+        "for a walk of 12 transitions": (
+            mrp.boyan_chain(4, 0.5, rng).transition,
+            [0, 2, 3, 1, 3, 1, 2, 3, 2, 3, 2, 3, 3],
+            1,
+        ),
+        "for a walk of 8 transitions": (rng.dirichlet(np.ones(5), 5), [4, 1, 1, 0, 3, 2, 3, 3, 0], 3),
+        "for a chain of period 2": (turns, [0, 1, 2, 1, 2, 1, 0, 1], 0),
+        "for a walk of one transition": (rng.dirichlet(np.ones(3), 3), [0, 1], 2),
+    }
+    cases = {name: (P, np.array(states), u) for name, (P, states, u) in cases.items()}
+
+    def advice(arguments, found):
+        P, states, u = arguments
+        h, mu = _poisson(P, u)
+        missing = (states[:-1] == u).sum() - (len(states) - 1) * mu[u] - (h[states[0]] - h[states[-1]])
+        if not np.isclose(found.sum(), missing, rtol=0, atol=1e-4):
+            return "your increments do not add up to c(u) - n mu(u) - h(S_0) + h(S_n)."
+        return "the sum is right, but given the past an increment should have mean 0; some of yours have not."
+
+    judge_function(answer, _increments(), cases, _MARTINGALE_MISTAKES, advice, "your array of increments")
+    return "Each increment has mean 0 given the past, whatever the walk did before."
+
+
 # ----------------------------------------------------------------------------------- reweighted norm
-
-
-def reweighted_norm(answer):
-    """A function (scores (S, S) symmetric, weights (S,), P (S, S), gamma) -> gamma ||P||_nu."""
-    rng = generator("reweighted_norm")
-    cases = {}
-    for n_states, gamma in [(4, 0.8), (6, 0.95), (3, 0.0), (1, 0.5)]:
-        X = 0.8 * rng.standard_normal((n_states, 3))
-        weights, P = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
-        cases[f"for {n_states} states and gamma = {gamma}"] = X @ X.T, weights, P, gamma
-
-    def otherwise(arguments, found):
-        if found < _norm()(*arguments):
-            return f"some vector is stretched by more than your {float(found):.4g} says."
-        return f"no vector is stretched by as much as your {float(found):.4g} says."
-
-    judge_function(answer, _norm(), cases, _NORM_MISTAKES, otherwise, "your norm")
-    return "The largest singular value of a small matrix decides."
 
 
 def _norm(nu=lambda w, z: w * z, of=lambda P, nu: _stretch(P, np.sqrt(nu)), final=lambda norm, gamma: gamma * norm):
@@ -263,16 +221,46 @@ _NORM_MISTAKES = {
 }
 
 
+def reweighted_norm(answer):
+    """A function (scores (S, S) symmetric, weights (S,), P (S, S), gamma) -> gamma ||P||_nu."""
+    rng = generator("reweighted_norm")
+    cases = {}
+    for n_states, gamma in [(4, 0.8), (6, 0.95), (3, 0.0), (1, 0.5)]:
+        X = 0.8 * rng.standard_normal((n_states, 3))
+        weights, P = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
+        cases[f"for {n_states} states and gamma = {gamma}"] = X @ X.T, weights, P, gamma
+
+    def advice(arguments, found):
+        if found < _norm()(*arguments):
+            return f"some vector is stretched by more than your {float(found):.4g} says."
+        return f"no vector is stretched by as much as your {float(found):.4g} says."
+
+    judge_function(answer, _norm(), cases, _NORM_MISTAKES, advice, "your norm")
+    return "The largest singular value of a small matrix decides."
+
+
 # -------------------------------------------------------------------------------------------- scales
 
 
-def _three_states(scale):
-    process = mrp.MRP(CYCLE, np.zeros(3), 0.9)
-    return kernels.population_kernel(process, UNEQUAL, scale * np.eye(2))
+CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+UNEQUAL = np.array([[1.0, 0.0], [1.5, 1.0], [1.0, 3.0]])
+EQUAL_SHARES = np.full(3, 1 / 3)
+
+
+def _iteration(scale):
+    """The iteration matrix of the three states at a score scale."""
+    M = kernels.population_kernel(mrp.MRP(CYCLE, np.zeros(3), 0.9), UNEQUAL, scale * np.eye(2))
+    return convergence.iteration_matrix(M, CYCLE, 0.9)
 
 
 def _radius(scale):
-    return convergence.spectral_radius(convergence.iteration_matrix(_three_states(scale), CYCLE, 0.9))
+    return convergence.spectral_radius(_iteration(scale))
+
+
+def _nu_norm(scale):
+    """gamma ||P||_nu of the three states at a score scale."""
+    scores = scale * UNEQUAL @ UNEQUAL.T
+    return 0.9 * _stretch(CYCLE, np.sqrt(EQUAL_SHARES * (np.exp(scores - scores.max()) @ EQUAL_SHARES)))
 
 
 def _crossing(function, low, high):
@@ -311,19 +299,26 @@ def scales(answer):
     raise NotYet(f"the first is right. At your second scale the radius is {_radius(answer[1]):.3f}, not 1.")
 
 
-def _nu_norm(scale):
-    """gamma ||P||_nu of the three states at a score scale."""
-    scores = scale * UNEQUAL @ UNEQUAL.T
-    return 0.9 * _stretch(CYCLE, np.sqrt(EQUAL_SHARES * (np.exp(scores - scores.max()) @ EQUAL_SHARES)))
-
-
 # --------------------------------------------------------------------------------------- four states
+
+
+def _radius_on_circle(angles, scale, P):
+    try:
+        process = mrp.MRP(P / P.sum(axis=1, keepdims=True), np.zeros(4), 0.9)
+        expect((process.stationary() > 0).all(), "every state should be visited again and again.")
+    except ValueError as error:
+        raise NotYet(
+            f"your chain does not have one class of recurrent states that float64 can handle: {error}."
+        ) from None
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    M = kernels.population_kernel(process, X, scale * np.eye(2))
+    return convergence.spectral_radius(convergence.iteration_matrix(M, process.transition, 0.9))
 
 
 def four_states(answer):
     """Directions in degrees (4,), a score scale and transition probabilities (4, 4) with a radius of at least 1.012."""
     expect(
-        isinstance(answer, (tuple, list)) and len(answer) == 3,
+        has_parts(answer, 3),
         "give a list of three things: four angles in degrees, a score scale, and a four by four matrix.",
     )
     angles = np.deg2rad(numbers(answer[0], (4,), "your list of angles").astype(np.float64))
@@ -339,27 +334,32 @@ def four_states(answer):
     )
     expect(P[P > 0].min() >= 1e-12, "probabilities below 1e-12 are lost in rounding; use larger ones.")
     noise = 1e-6 * np.random.default_rng(27).standard_normal((4, 4))
-    radius, perturbed = (_on_circle(angles, scale, P * (1 + change)) for change in (0, noise))
+    radius, perturbed = (_radius_on_circle(angles, scale, P * (1 + change)) for change in (0, noise))
     expect(abs(radius - perturbed) < 1e-3, "your radius changes when probabilities change by a millionth: rounding.")
     expect(radius > 1.001, f"the spectral radius is {radius:.4f}: this iteration does not diverge.")
     expect(radius >= 1.012, f"the spectral radius is {radius:.4f}: it diverges, and the goal is 1.012.")
     return f"The spectral radius is {radius:.4f}."
 
 
-def _on_circle(angles, scale, P):
-    try:
-        process = mrp.MRP(P / P.sum(axis=1, keepdims=True), np.zeros(4), 0.9)
-        expect((process.stationary() > 0).all(), "every state should be visited again and again.")
-    except ValueError as error:
-        raise NotYet(
-            f"your chain does not have one class of recurrent states that float64 can handle: {error}."
-        ) from None
-    X = np.column_stack([np.cos(angles), np.sin(angles)])
-    M = kernels.population_kernel(process, X, scale * np.eye(2))
-    return convergence.spectral_radius(convergence.iteration_matrix(M, process.transition, 0.9))
-
-
 # --------------------------------------------------------------------------------------------- bug lab
+
+
+_RADIUS_MISTAKES = {
+    "this is the largest real part of an eigenvalue; a negative or a complex one may have the larger modulus.": (
+        lambda J: np.linalg.eigvals(J).real.max()
+    ),
+    "this is the largest size of a real part; that of a complex eigenvalue is smaller than its modulus.": (
+        lambda J: np.abs(np.linalg.eigvals(J).real).max()
+    ),
+    "this is the infinity norm, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=1).max(),
+    "this is the largest sum of a column, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=0).max(),
+    "this is the largest singular value, which bounds the radius from above.": lambda J: np.linalg.norm(J, 2),
+    "this is the Frobenius norm, which bounds the radius from above.": np.linalg.norm,
+    "this is the radius of the symmetric part of J.": lambda J: np.abs(np.linalg.eigvalsh((J + J.T) / 2)).max(),
+    "this is the smallest modulus of an eigenvalue.": lambda J: np.abs(np.linalg.eigvals(J)).min(),
+    "this is the size of the trace.": lambda J: abs(np.trace(J)),
+    "this is the size of the determinant.": lambda J: abs(np.linalg.det(J)),
+}
 
 
 def bug(answer):
@@ -402,34 +402,4 @@ def bug(answer):
     )
 
 
-_RADIUS_MISTAKES = {
-    "this is the largest real part of an eigenvalue; a negative or a complex one may have the larger modulus.": (
-        lambda J: np.linalg.eigvals(J).real.max()
-    ),
-    "this is the largest size of a real part; that of a complex eigenvalue is smaller than its modulus.": (
-        lambda J: np.abs(np.linalg.eigvals(J).real).max()
-    ),
-    "this is the infinity norm, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=1).max(),
-    "this is the largest sum of a column, which bounds the radius from above.": lambda J: np.abs(J).sum(axis=0).max(),
-    "this is the largest singular value, which bounds the radius from above.": lambda J: np.linalg.norm(J, 2),
-    "this is the Frobenius norm, which bounds the radius from above.": np.linalg.norm,
-    "this is the radius of the symmetric part of J.": lambda J: np.abs(np.linalg.eigvalsh((J + J.T) / 2)).max(),
-    "this is the smallest modulus of an eigenvalue.": lambda J: np.abs(np.linalg.eigvals(J)).min(),
-    "this is the size of the trace.": lambda J: abs(np.trace(J)),
-    "this is the size of the determinant.": lambda J: abs(np.linalg.det(J)),
-}
-
-
-def _iteration(scale):
-    return convergence.iteration_matrix(_three_states(scale), CYCLE, 0.9)
-
-
-EXERCISES = {
-    "by_hand": by_hand,
-    "best_step": best_step,
-    "martingale": martingale,
-    "reweighted_norm": reweighted_norm,
-    "scales": scales,
-    "four_states": four_states,
-    "bug": bug,
-}
+EXERCISES = by_hand, best_step, martingale, reweighted_norm, scales, four_states, bug

@@ -1,31 +1,16 @@
-"""Exercises of the chapter on the dual-head layer. NumPy only: a second implementation of the layer."""
+"""Exercises of the chapter on the dual-head layer; the statements stand in book/dual_head_layer.ipynb.
+
+NumPy only: a second implementation of the layer.
+"""
 
 import numpy as np
 
 from ictd import empirical, features, mrp, prompt
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    described,
-    distance,
-    expect,
-    generator,
-    judge,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-)
-from ictd.exercises._layers import attention_weights, constructed_matrices, far_below, softmax
-
-
-def _late_mask(Z, A):
-    weights = softmax(Z.T @ A @ Z)
-    weights[-1] = 0
-    return weights
+from ictd.exercises import _masks as masks
+from ictd.exercises._answers import call, described, expect, has_parts, numbers
+from ictd.exercises._checking import generator, judge, judge_function, judge_numbers, name_mistake
+from ictd.exercises._layers import attention_weights, constructed_matrices, embedded, far_below, softmax
+from ictd.exercises._values import BY_HAND, ROUNDING, close, expect_close, nearly
 
 
 def _wrong_axis(Z, A):
@@ -69,14 +54,8 @@ def by_hand(answer):
     change = (V @ Z @ attention_weights(Z, A))[-1]
     value, old = start + change, Z[-2]
     right = _layer(Z, V, A, HAND_GAMMA)[-2:]
-    if close(answer, right):
-        return "Read down the columns of Z_1: the next three TD errors are already there."
-    expect(
-        not rounded(answer, right),
-        "you are within rounding; write quarters as 0.25 and 0.75.",
-    )
     cold = _layer(prompt.build_prompt(x, HAND_REWARDS), V, A, HAND_GAMMA)[-2:]
-    late = _layer(Z, V, A, HAND_GAMMA, weights=_late_mask)[-2:]
+    late = _layer(Z, V, A, HAND_GAMMA, weights=masks.late)[-2:]
     uniform = _layer(Z, V, 0 * A, HAND_GAMMA)[-2:]
     mistakes = {
         "both rows are 0.": 0 * right,
@@ -88,8 +67,6 @@ def by_hand(answer):
         "all sources got the same weight; the own state counts double.": uniform,
         "these are two layers; one is enough.": _layer(_layer(Z, V, A, HAND_GAMMA), V, A, HAND_GAMMA)[-2:],
     }
-    name_mistake(answer, right, mistakes, 0.006)
-    start_of_advice = "the value row is right. "
     targets = {
         "In the target row the changes must move one column to the left.": old + HAND_GAMMA * change,
         "The changes of the target row moved to the right; column j needs that of column j + 1.": old
@@ -109,15 +86,22 @@ def by_hand(answer):
         + (np.array([1, 0, -1]) @ Z[-3:]) @ attention_weights(Z, A),
         "the value row forgets the value memory in the TD errors.": start + (Z[-3] + Z[-2]) @ attention_weights(Z, A),
     }
-    if close(answer[1], value):
-        name_mistake(answer[0], right[0], {start_of_advice + reason: row for reason, row in targets.items()}, 0.006)
-        raise NotYet(start_of_advice + "Each target entry is gamma times the value of the next column.")
-    name_mistake(answer[1], value, values, 0.006)
-    expect(not close(answer[0], right[0]), "the target row is right; look at the value row again.")
-    raise NotYet(
-        "write down the three TD errors first: in each of the columns 0, 1 and 2 of Z_0, reward plus target memory "
-        "minus value memory."
-    )
+    value_is_right = "the value row is right. "
+
+    def advice(answer):
+        if close(answer[1], value):
+            mistakes = {value_is_right + reason: row for reason, row in targets.items()}
+            otherwise = value_is_right + "Each target entry is gamma times the value of the next column."
+            judge_numbers(answer[0], right[0], mistakes, otherwise, tolerance=BY_HAND)
+        name_mistake(answer[1], value, values, BY_HAND)
+        expect(not close(answer[0], right[0]), "the target row is right; look at the value row again.")
+        return (
+            "write down the three TD errors first: in each of the columns 0, 1 and 2 of Z_0, reward plus target memory "
+            "minus value memory."
+        )
+
+    judge_numbers(answer, right, mistakes, advice, "you are within rounding; write quarters as 0.25 and 0.75.", BY_HAND)
+    return "Read down the columns of Z_1: the next three TD errors are already there."
 
 
 # ----------------------------------------------------------------------------------------- attention
@@ -133,36 +117,20 @@ def _cases(exercise, *more, sizes=_SIZES):
     }
 
 
-def _head(weights=attention_weights, turned=False, values=lambda V: V, factor=lambda Z: 1.0, residual=False):
+def _head(weights=attention_weights, transposed=False, values=lambda V: V, factor=lambda Z: 1.0, residual=False):
     """One head with something wrong in it; weights belong to all columns as sources."""
 
     def function(Z, V, A):
-        output = values(V) @ Z @ weights(Z, A.T if turned else A) * factor(Z)
+        output = values(V) @ Z @ weights(Z, A.T if transposed else A) * factor(Z)
         return Z + output if residual else output
 
     return function
-
-
-def _unmasked(Z, A):
-    return softmax(Z.T @ A @ Z)
-
-
-def _masked_query(Z, A):
-    weights = _unmasked(Z, A)
-    weights[:, -1] = 0
-    return weights
 
 
 def _raw_scores(Z, A):
     scores = Z.T @ A @ Z
     scores[-1] = 0
     return scores
-
-
-def _zero_score(Z, A):
-    scores = Z.T @ A @ Z
-    scores[-1] = 0
-    return softmax(scores)
 
 
 def _first_masked(Z, A):
@@ -179,10 +147,10 @@ def _row_maxima(Z, A):
 
 _WRONG_WEIGHTS = {
     "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _wrong_axis,
-    "the last column still has a weight as a source: the mask does nothing.": _unmasked,
-    "you took the query's weight away after the softmax; then a column no longer sums to 1.": _late_mask,
-    "your mask hides the last column as a query; it must hide it as a source.": _masked_query,
-    "a score of 0 does not hide the query: e to the power 0 is 1.": _zero_score,
+    "the last column still has a weight as a source: the mask does nothing.": masks.none,
+    "you took the query's weight away after the softmax; then a column no longer sums to 1.": masks.late,
+    "your mask hides the last column as a query; it must hide it as a source.": masks.as_query,
+    "a score of 0 does not hide the query: e to the power 0 is 1.": masks.by_zero,
     "your mask hides the first column; the query is the last.": _first_masked,
     "you took the largest score of each row away; that changes the weights of a column.": _row_maxima,
     "there is no softmax in it.": _raw_scores,
@@ -208,7 +176,7 @@ def attention(answer):
     mistakes = {reason: _head(weights) for reason, weights in _WRONG_WEIGHTS.items()}
     mistakes |= {
         "you added Z itself; the head's output comes without it.": _head(residual=True),
-        "A is transposed: the source stands on the left.": _head(turned=True),
+        "A is transposed: the source stands on the left.": _head(transposed=True),
         "you divided by n; the softmax normalises already.": _head(factor=lambda Z: 1 / (Z.shape[1] - 1)),
         "you divided by n + 1; the softmax normalises already.": _head(factor=lambda Z: 1 / Z.shape[1]),
         "V is transposed.": _head(values=np.transpose),
@@ -226,44 +194,46 @@ def attention(answer):
 def _expect_stable(answer, right, *more):
     """Expect finite and right outputs at huge scores, also where the query's own score is by far the largest."""
     Z, V, A = _random(generator("dual_head_layer", "stable"), 2, 6)
-    Z, V = Z.round(1), V.round(1)
-    alone, same = np.hstack([Z[:, :-1], 100 * Z[:, -1:]]), np.eye(len(Z))
-    loud = numbers(call(answer, alone, V, same, *more), Z.shape, "your output for a loud query", finite=False)
-    expect(
-        distance(loud, right(alone, V, same, *more)) <= ROUNDING,
-        "where the query's own score is far the largest, all other weights underflow and you divide 0 by 0: leave the "
-        "query out before the softmax, in the maximum too.",
-    )
-    large = 1e4 * np.round(4 * A) / 4
-    found = numbers(call(answer, Z, V, large, *more), Z.shape, "your output at scores of 10,000", finite=False)
-    expect(
-        np.isfinite(found).all(),
-        "at scores of 10,000 the exponentials overflow: take the largest score of each column away first.",
-    )
-    expect(
-        distance(found, right(Z, V, large, *more)) <= ROUNDING,
-        "at scores of 10,000 your output is off. Take the largest score among the sources of a column away, not "
-        "another number.",
-    )
-    low = far_below(Z, V)
-    below = numbers(call(answer, *low, *more), Z.shape, "your output at scores near -20,000", finite=False)
-    expect(
-        distance(below, right(*low, *more)) <= ROUNDING,
-        "where the scores of all sources are near -20,000 your output is off: a negative number in place of the "
-        "query's scores is no mask if theirs are smaller.",
-    )
-    for result, arguments in ((loud, (alone, V, same)), (found, (Z, V, large)), (below, low)):
-        expect(close(result, right(*arguments, *more)), "your output is " + ROUNDED)
+    Z, V, large = Z.round(1), V.round(1), 1e4 * np.round(4 * A) / 4
+    alone = np.hstack([Z[:, :-1], 100 * Z[:, -1:]]), V, np.eye(len(Z))
+    for arguments, where, reason in [
+        (
+            alone,
+            "for a loud query",
+            "where the query's own score is far the largest, all other weights underflow and you divide 0 by 0: leave "
+            "the query out before the softmax, in the maximum too.",
+        ),
+        (
+            (Z, V, large),
+            "at scores of 10,000",
+            "at scores of 10,000 your output is off. Take the largest score among the sources of a column away, not "
+            "another number.",
+        ),
+        (
+            far_below(Z, V),
+            "at scores near -20,000",
+            "where the scores of all sources are near -20,000 your output is off: a negative number in place of the "
+            "query's scores is no mask if theirs are smaller.",
+        ),
+    ]:
+        found = numbers(call(answer, *arguments, *more), Z.shape, f"your output {where}", finite=False)
+        expect(
+            np.isfinite(found).all() or arguments[2] is not large,
+            "at scores of 10,000 the exponentials overflow: take the largest score of each column away first.",
+        )
+        expect_close(found, right(*arguments, *more), reason, "your output")
 
 
 # --------------------------------------------------------------------------------------------- layer
 
 
+def _with_weights(weights):
+    """The layer with other weights in both heads."""
+    return lambda Z, V, A, gamma: _layer(Z, V, A, gamma, weights=weights)
+
+
 def layer(answer):
     """A function (Z, V, A, gamma) -> the next Z of a dual-head layer."""
-    cases = {}
-    for gamma, (setting, arguments) in zip((0.8, 0.95, 0.5, 0.6, 0.0), _cases("layer").items()):
-        cases[f"{setting} and gamma = {gamma}"] = *arguments, gamma
 
     def heads(Z, V, A, gamma):
         """What the current-value head writes, and the target head before its shift."""
@@ -325,7 +295,11 @@ def layer(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    cases = {}
+    for gamma, (setting, arguments) in zip((0.8, 0.95, 0.5, 0.6, 0.0), _cases("layer").items()):
+        cases[f"{setting} and gamma = {gamma}"] = *arguments, gamma
+
+    def advice(arguments, found):
         off = np.abs(found - _layer(*arguments)).max(axis=1) > ROUNDING
         if off.sum() == 1 and off[-2]:
             return "only row d+2 is off: look at the target head and its shift."
@@ -336,27 +310,26 @@ def layer(answer):
             "the second."
         )
 
-    judge_function(answer, _layer, cases, mistakes, otherwise, "your output")
+    judge_function(answer, _layer, cases, mistakes, advice, "your output")
     _expect_stable(answer, _layer, 0.8)
     return "Run it L times on a prompt, and you have L steps of weighted softmax TD."
-
-
-def _with_weights(weights):
-    """The layer with other weights in both heads."""
-    return lambda Z, V, A, gamma: _layer(Z, V, A, gamma, weights=weights)
 
 
 # -------------------------------------------------------------------------------------------- scores
 
 
-def _looking(keep=lambda d, feature: np.arange(d) != feature, factor=lambda scale: scale, memories=0.0):
+def _keeping(keep=lambda d, feature: np.arange(d) != feature, factor=lambda scale: scale):
     """The matrix A that keeps some features."""
 
     def function(d, feature, scale):
-        kept = factor(scale) * keep(d, feature).astype(float)
-        return np.diag(np.append(kept, np.full(3, memories)))
+        return embedded(np.diag(factor(scale) * keep(d, feature).astype(float)))
 
     return function
+
+
+def _source_weights(Z, A):
+    """Weights of the sources; those of the query as a source, which are 0, are left out."""
+    return softmax((Z.T @ A @ Z)[:-1])
 
 
 def ignoring(answer):
@@ -366,61 +339,53 @@ def ignoring(answer):
         setting = f"for d = {d}, feature = {feature} and scale = {scale}"
         A = numbers(call(answer, d, feature, scale, where=setting), (d + 3, d + 3), f"{setting} your A")
         Z = generator("dual_head_layer.ignoring", d).normal(size=(d + 3, 9))
-        found.append(_weights(Z, A))
-        cases.append((setting, Z, A, (d, feature, scale)))
+        found.append(_source_weights(Z, A))
+        cases.append((setting, (Z, A, d, feature, scale)))
 
     def every(d, feature):
         return np.ones(d)
 
     mistakes = {
-        "the scale does nothing.": _looking(factor=lambda scale: 1.0),
-        "the feature still counts.": _looking(every),
-        "the feature still counts, and the scale does nothing.": _looking(every, lambda scale: 1.0),
-        "you kept the one feature that should be ignored.": _looking(lambda d, feature: np.arange(d) == feature),
-        "the scale enters squared.": _looking(factor=np.square),
-        "the scale enters as a square root.": _looking(factor=np.sqrt),
-        "scores should be multiplied by the scale, not divided.": _looking(factor=lambda scale: 1 / scale),
-        "the scores have the wrong sign.": _looking(factor=lambda scale: -scale),
-        "features are numbered from 0.": _looking(lambda d, feature: np.arange(d) != feature - 1),
-        "you counted the features from the last one.": _looking(lambda d, feature: np.arange(d)[::-1] != feature),
-        "your scores are all equal.": _looking(lambda d, feature: np.zeros(d)),
+        "the scale does nothing.": _keeping(factor=lambda scale: 1.0),
+        "the feature still counts.": _keeping(every),
+        "the feature still counts, and the scale does nothing.": _keeping(every, lambda scale: 1.0),
+        "you kept the one feature that should be ignored.": _keeping(lambda d, feature: np.arange(d) == feature),
+        "the scale enters squared.": _keeping(factor=np.square),
+        "the scale enters as a square root.": _keeping(factor=np.sqrt),
+        "scores should be multiplied by the scale, not divided.": _keeping(factor=lambda scale: 1 / scale),
+        "the scores have the wrong sign.": _keeping(factor=lambda scale: -scale),
+        "features are numbered from 0.": _keeping(lambda d, feature: np.arange(d) != feature - 1),
+        "you counted the features from the last one.": _keeping(lambda d, feature: np.arange(d)[::-1] != feature),
+        "your scores are all equal.": _keeping(lambda d, feature: np.zeros(d)),
         "scores come from products of different features; an inner product multiplies each feature with itself.": (
-            lambda d, feature, scale: np.pad(
-                scale * np.outer(np.arange(d) != feature, np.arange(d) != feature), (0, 3)
-            ).astype(float)
+            lambda d, feature, scale: embedded(scale * np.outer(np.arange(d) != feature, np.arange(d) != feature))
         ),
     }
 
-    def otherwise(case, result):
-        setting, Z, A, (d, feature, _) = case
-        rng = generator("dual_head_layer.ignoring", setting)
+    def advice(arguments, result):
+        Z, A, d, feature, _ = arguments
+        rng = generator("dual_head_layer.ignoring", d, feature)
         changed = Z.copy()
         changed[d:] += rng.normal(size=(3, 9))
-        if not close(_weights(changed, A), result):
-            return f"{setting} the weights change with the rewards or the memories; A may read features only."
+        if not close(_source_weights(changed, A), result):
+            return "the weights change with the rewards or the memories; A may read features only."
         changed = Z.copy()
         changed[feature] += rng.normal(size=9)
-        if not close(_weights(changed, A), result):
-            return f"{setting} the weights still change with that feature."
-        return f"{setting} the feature is ignored, but the other scores are not the scaled inner product."
+        if not close(_source_weights(changed, A), result):
+            return "the weights still change with that feature."
+        return "the feature is ignored, but the other scores are not the scaled inner product."
 
-    judge(
-        found,
-        cases,
-        lambda case: _weights(case[1], _looking()(*case[3])),
-        {why: lambda case, wrong=wrong: _weights(case[1], wrong(*case[3])) for why, wrong in mistakes.items()},
-        otherwise,
-    )
+    def weights(matrix):
+        """What is judged: the weights that a matrix A gives, which other matrices may give as well."""
+        return lambda Z, A, *asked: _source_weights(Z, matrix(*asked))
 
-
-def _weights(Z, A):
-    return softmax((Z.T @ A @ Z)[:-1])
+    judge(found, weights(_keeping()), cases, {why: weights(wrong) for why, wrong in mistakes.items()}, advice)
 
 
 # --------------------------------------------------------------------------------------- mean reward
 
 
-def _pair(answer, d, *arguments):
+def _two_matrices(answer, d, *arguments):
     pair = call(answer, d, *arguments)
     two = isinstance(pair, (tuple, list)) or (isinstance(pair, np.ndarray) and pair.ndim == 3)
     expect(
@@ -435,17 +400,16 @@ def mean_reward(answer):
     """A function d -> (V, A): the head writes the mean reward into row d+3 of every column."""
     cases, found = [], []
     for d, n in [(2, 5), (4, 12), (3, 2), (1, 1)]:
-        V, A = _pair(answer, d)
+        V, A = _two_matrices(answer, d)
         Z = generator("dual_head_layer.mean_reward", d).normal(size=(d + 3, n + 1))
         Z[d, -1] = 0
         found.append(V @ Z @ attention_weights(Z, A))
-        cases.append((f"on a prompt with d = {d} and n = {n}", Z, V, A))
+        cases.append((f"on a prompt with d = {d} and n = {n}", (Z, V, A)))
 
     def written(row, make):
         """An output whose only entries stand in one row."""
 
-        def output(case):
-            Z = case[1]
+        def output(Z, V, A):
             result = np.zeros_like(Z)
             result[row] = make(Z[-3, :-1], Z)
             return result
@@ -472,25 +436,25 @@ def mean_reward(answer):
         ),
     }
 
-    def otherwise(case, output):
-        setting, Z, V, A = case
+    def advice(arguments, output):
+        Z, V, A = arguments
         d = len(Z) - 3
         if np.ptp(output, axis=1).max() > ROUNDING:
-            return f"{setting} the columns of the output differ: their weights are not all the same."
+            return "the columns of the output differ: their weights are not all the same."
         if not close(output[:-1], 0 * output[:-1]):
-            return f"{setting} rows above d+3 are not 0: V writes too much."
+            return "rows above d+3 are not 0: V writes too much."
         changed = Z.copy()
         changed[d + 1 :] += 1
         if not close(V @ changed @ attention_weights(changed, A), output):
-            return f"{setting} the result changes with the memories; a mean reward reads row d+1 only."
+            return "the result changes with the memories; a mean reward reads row d+1 only."
         changed = Z.copy()
         changed[:d] += 1
         if not close(V @ changed @ attention_weights(changed, A), output):
-            return f"{setting} the result changes with the features; a mean reward reads row d+1 only."
+            return "the result changes with the features; a mean reward reads row d+1 only."
         n = Z.shape[1] - 1
-        return f"{setting} row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
+        return f"row d+3 does not hold the mean of the {n} rewards, but a multiple of it."
 
-    judge(found, cases, written(-1, mean), mistakes, otherwise)
+    judge(found, written(-1, mean), cases, mistakes, advice)
     return "A head without scores is an average."
 
 
@@ -500,7 +464,7 @@ def mean_reward(answer):
 def first_layer(answer):
     """A function (d, gamma) -> (V, A) of the first of five layers; a quarter of the error on tasks not seen before."""
     gamma, errors = 0.9, []
-    V, A = _pair(answer, 8, gamma)
+    V, A = _two_matrices(answer, 8, gamma)
     own = constructed_matrices(8)
     for task in range(40):
         rng = np.random.default_rng(100 + task)
@@ -532,39 +496,40 @@ def first_layer(answer):
 
 def fading(answer):
     """A mended `suspect_head(Z, V, A)`."""
-    mistakes = {reason: _head(weights) for reason, weights in _WRONG_WEIGHTS.items() if weights is not _late_mask}
-    del mistakes["the last column still has a weight as a source: the mask does nothing."]
+    mistakes = {
+        reason: _head(weights)
+        for reason, weights in _WRONG_WEIGHTS.items()
+        if weights not in (masks.late, masks.none)  # here they have other reasons
+    }
     mistakes |= {
-        "nothing has changed: the weights of a column still sum to less than 1.": _head(_late_mask),
-        "now the query has a weight as a source again.": _head(_unmasked),
-        "A is transposed now; it was right before.": _head(turned=True),
+        "nothing has changed: the weights of a column still sum to less than 1.": _head(masks.late),
+        "now the query has a weight as a source again.": _head(masks.none),
+        "A is transposed now; it was right before.": _head(transposed=True),
         "you added Z itself; the head's output comes without it.": _head(residual=True),
         "you rescale all columns by one number; the weights of each column should sum to 1.": _head(
-            lambda Z, A: _late_mask(Z, A) / _late_mask(Z, A).sum(axis=0).mean()
+            lambda Z, A: masks.late(Z, A) / masks.late(Z, A).sum(axis=0).mean()
         ),
         "you divide by n; the softmax normalises already.": _head(factor=lambda Z: 1 / (Z.shape[1] - 1)),
         "you made the weights of each row, that of one source, sum to 1; those of each column should.": _head(
-            lambda Z, A: _late_mask(Z, A) / np.maximum(_late_mask(Z, A).sum(axis=1, keepdims=True), 1e-300)
+            lambda Z, A: masks.late(Z, A) / np.maximum(masks.late(Z, A).sum(axis=1, keepdims=True), 1e-300)
         ),
         "the output is 0.": lambda Z, V, A: 0 * Z,
     }
 
-    def otherwise(arguments, found):
-        return "the symptom may be gone, but this is another head. Change as little as you can."
-
-    judge_function(answer, _head(), _cases("fading"), mistakes, otherwise, "your output")
+    advice = "the symptom may be gone, but this is another head. Change as little as you can."
+    judge_function(answer, _head(), _cases("fading"), mistakes, advice, "your output")
     _expect_stable(answer, _head())
     return "The weights of every column sum to 1 again, and the query has none of them."
 
 
 def _second(
-    move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, turned=False
+    move=lambda change: np.append(change[1:], 0.0), discount=lambda gamma: gamma, overwrite=False, transposed=False
 ):
     """One layer with the constructed V; ``move`` is the shift of the changes of the values."""
 
     def function(Z, A, gamma):
         V, _ = constructed_matrices(len(Z) - 3)
-        change = (V @ Z @ attention_weights(Z, A.T if turned else A))[-1]
+        change = (V @ Z @ attention_weights(Z, A.T if transposed else A))[-1]
         new = Z.copy()
         new[-1] += change
         new[-2] = (0 if overwrite else Z[-2]) + discount(gamma) * move(change)
@@ -575,15 +540,6 @@ def _second(
 
 def second_layer(answer):
     """A mended `suspect_layer(Z, A, gamma)` with the constructed V, alpha = 1."""
-    cases = {}
-    for n, d, gamma in [(6, 2, 0.8), (5, 3, 0.95), (4, 1, 0.5), (1, 2, 0.7), (3, 2, 0.0)]:
-        rng = generator("dual_head_layer.second_layer", n, d)
-        A = np.zeros((d + 3, d + 3))
-        A[:d, :d] = rng.normal(size=(d, d))
-        Z = prompt.build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n))
-        for number in range(1, 5):
-            cases[f"with n = {n}, d = {d} and gamma = {gamma}, in layer {number},"] = Z, A, gamma
-            Z = _second()(Z, A, gamma)
     mistakes = {
         "in the target memory the changes still move to the right.": _second(lambda c: np.append(0, c[:-1])),
         "in the target memory the changes no longer move at all.": _second(lambda c: c),
@@ -599,25 +555,34 @@ def second_layer(answer):
         "in the target memory the changes have moved two columns.": _second(
             lambda c: np.append(c[2:], [0, 0])[: len(c)]
         ),
-        "A is transposed now; it was right before.": _second(turned=True),
+        "A is transposed now; it was right before.": _second(transposed=True),
         "nothing has changed: the output is Z.": lambda Z, A, gamma: Z,
     }
 
-    def otherwise(arguments, found):
+    cases = {}
+    for n, d, gamma in [(6, 2, 0.8), (5, 3, 0.95), (4, 1, 0.5), (1, 2, 0.7), (3, 2, 0.0)]:
+        rng = generator("dual_head_layer.second_layer", n, d)
+        A = embedded(rng.normal(size=(d, d)))
+        Z = prompt.build_prompt(rng.normal(size=(n + 1, d)), rng.normal(size=n))
+        for number in range(1, 5):
+            cases[f"with n = {n}, d = {d} and gamma = {gamma}, in layer {number},"] = Z, A, gamma
+            Z = _second()(Z, A, gamma)
+
+    def advice(arguments, found):
         right = _second()(*arguments)
-        if not close(found[:-2], right[:-2], ROUNDING):
+        if not nearly(found[:-2], right[:-2]):
             return "features or rewards change; both must stay."
-        if not close(found[-1], right[-1], ROUNDING):
+        if not nearly(found[-1], right[-1]):
             return "the values are off."
         return "the values are right, but the target memory is not what the next layer needs."
 
-    judge_function(answer, _second(), cases, mistakes, otherwise, "your output")
+    judge_function(answer, _second(), cases, mistakes, advice, "your output")
     return "Four layers agree with four steps. (A layer that overwrites the target memory would pass here, too.)"
 
 
 CANDIDATES = {
     "wrong axis": dict(weights=_wrong_axis),
-    "late mask": dict(weights=_late_mask),
+    "late mask": dict(weights=masks.late),
     "stray 1/n": dict(weights=lambda Z, A: attention_weights(Z, A) / (Z.shape[1] - 1)),
     "wrong direction": dict(shift=lambda Y: np.pad(Y[:, :-1], ((0, 0), (1, 0)))),
     "no shift": dict(shift=lambda Y: Y),
@@ -658,7 +623,7 @@ def suspects(answer):
     known = ", ".join(CANDIDATES)
     answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
     expect(
-        isinstance(answer, (list, tuple)) and len(answer) == 3 and all(isinstance(name, str) for name in answer),
+        has_parts(answer, 3) and all(isinstance(name, str) for name in answer),
         f"give a list of three names, for P, Q and R, out of: {known}.",
     )
     for name in answer:
@@ -680,14 +645,4 @@ def suspects(answer):
     return "Two of the three have the right limit. A test that looks at the limit alone would let them pass."
 
 
-EXERCISES = {
-    "by_hand": by_hand,
-    "attention": attention,
-    "layer": layer,
-    "ignoring": ignoring,
-    "mean_reward": mean_reward,
-    "first_layer": first_layer,
-    "fading": fading,
-    "second_layer": second_layer,
-    "suspects": suspects,
-}
+EXERCISES = by_hand, attention, layer, ignoring, mean_reward, first_layer, fading, second_layer, suspects

@@ -1,4 +1,4 @@
-"""Exercises of the chapter on emergence.
+"""Exercises of the chapter on emergence; the statements stand in book/emergence.ipynb.
 
 PyTorch is loaded by the exercises that need it, so that ``check`` runs where it is missing.
 """
@@ -7,19 +7,11 @@ import dataclasses
 
 import numpy as np
 
-from ictd import features, inputs, kernels, mrp, tasks
-from ictd.exercises._checking import (
-    ROUNDING,
-    NotYet,
-    close,
-    expect,
-    generator,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-    which_are_right,
-)
+from ictd import features, inputs, kernels, mrp, pretrain, tasks
+from ictd.exercises._answers import NotYet, expect, has_parts, numbers
+from ictd.exercises._checking import generator, judge_function, judge_numbers, which_are_right
+from ictd.exercises._values import ROUNDING, close, nearly
+from ictd.pretrain.pattern import SUCCESS_COSINE
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -40,73 +32,41 @@ def by_hand(answer):
     """v_2 of A, B, C for the weights (2, 1, -2)."""
     answer = numbers(answer, (3,))
     right = _hand_layers(HAND_WEIGHTS)
-    if close(answer, right[2]):
-        return None
-    name_mistake(
-        answer,
-        right[2],
-        {
-            "these are the values after one layer; take one more.": right[1],
-            "these are the values after three layers.": right[3],
-            "you have the change in the second layer; add it to v_1.": right[2] - right[1],
-            "you used the weights (1, 1, -1); this model has others.": _hand_layers((1, 1, -1))[2],
-            "these are the values for the weights (3/2, 3/2, -3/2) of the text.": _hand_layers((1.5, 1.5, -1.5))[2],
-            "the three weights are not equal in size: w_T is 1, not 2.": _hand_layers((2, 2, -2))[2],
-            "w_R is 2: rewards count twice.": _hand_layers((1, 1, -2))[2],
-            "w_C is -2: the old value is taken away twice.": _hand_layers((2, 1, -1))[2],
-            "the target memory holds gamma times the next value; you left out gamma.": _hand_layers(HAND_WEIGHTS, 1)[2],
-            "you applied the discount twice.": _hand_layers(HAND_WEIGHTS, HAND_GAMMA**2)[2],
-            "you left the target memory out of the second layer.": _hand_layers((2, 0, -2))[2],
-            "you left the value memory out of the second layer.": _hand_layers((2, 1, 0))[2],
-            "mix the errors with the kernel: every state listens to all three transitions.": _hand_layers(
-                HAND_WEIGHTS, kernel=np.eye(3)
-            )[2],
-            "the own transition has the weight 1/2, each other one 1/4.": _hand_layers(
-                HAND_WEIGHTS, kernel=np.full((3, 3), 1 / 3)
-            )[2],
-            "in the second layer a state looks at the one that it leads to, not at the one before it.": _hand_layers(
-                HAND_WEIGHTS, transition=HAND_NEXT.T
-            )[2],
-            "w_C is negative: the old value is taken away.": _hand_layers((2, 1, 2))[2],
-        },
-    )
-    expect(not rounded(answer, right[2]), "you are within rounding; give the exact fractions.")
-    reason = which_are_right("ABC", [close(found, exact) for found, exact in zip(answer, right[2])])
-    expect(not reason, reason)
-    raise NotYet(
-        "in the first layer only the rewards count, so v_1 is w_R times what it is for the weights (1, 1, -1); then "
-        "write down w_R R + w_T gamma v(next) + w_C v for each of the three transitions."
-    )
+    mistakes = {
+        "these are the values after one layer; take one more.": right[1],
+        "these are the values after three layers.": right[3],
+        "you have the change in the second layer; add it to v_1.": right[2] - right[1],
+        "you used the weights (1, 1, -1); this model has others.": _hand_layers((1, 1, -1))[2],
+        "these are the values for the weights (3/2, 3/2, -3/2) of the text.": _hand_layers((1.5, 1.5, -1.5))[2],
+        "the three weights are not equal in size: w_T is 1, not 2.": _hand_layers((2, 2, -2))[2],
+        "w_R is 2: rewards count twice.": _hand_layers((1, 1, -2))[2],
+        "w_C is -2: the old value is taken away twice.": _hand_layers((2, 1, -1))[2],
+        "the target memory holds gamma times the next value; you left out gamma.": _hand_layers(HAND_WEIGHTS, 1)[2],
+        "you applied the discount twice.": _hand_layers(HAND_WEIGHTS, HAND_GAMMA**2)[2],
+        "you left the target memory out of the second layer.": _hand_layers((2, 0, -2))[2],
+        "you left the value memory out of the second layer.": _hand_layers((2, 1, 0))[2],
+        "mix the errors with the kernel: every state listens to all three transitions.": _hand_layers(
+            HAND_WEIGHTS, kernel=np.eye(3)
+        )[2],
+        "the own transition has the weight 1/2, each other one 1/4.": _hand_layers(
+            HAND_WEIGHTS, kernel=np.full((3, 3), 1 / 3)
+        )[2],
+        "in the second layer a state looks at the one that it leads to, not at the one before it.": _hand_layers(
+            HAND_WEIGHTS, transition=HAND_NEXT.T
+        )[2],
+        "w_C is negative: the old value is taken away.": _hand_layers((2, 1, 2))[2],
+    }
+
+    def advice(answer):
+        return which_are_right("ABC", [close(found, exact) for found, exact in zip(answer, right[2])]) or (
+            "in the first layer only the rewards count, so v_1 is w_R times what it is for the weights (1, 1, -1); "
+            "then write down w_R R + w_T gamma v(next) + w_C v for each of the three transitions."
+        )
+
+    judge_numbers(answer, right[2], mistakes, advice, "you are within rounding; give the exact fractions.")
 
 
 # -------------------------------------------------------------------------------------------- limit
-
-
-def limit(answer):
-    """A function (w, gamma, transition, reward) -> fixed point."""
-    rng = generator("limit")
-    settings = [((1.3, 0.9, -1.6), 0.7, 5), ((0.4, 1.1, -1.2), 0.95, 4), ((1.0, 1.0, -1.0), 0.8, 5)]
-    settings += [((1.2, 0.8, -0.7), 0.0, 3), ((0.5, 0.6, -0.9), 0.6, 1)]
-    settings += [((0.7, -0.8, -1.1), 0.9, 4)]
-    cases = {}
-    for w, gamma, n_states in settings:
-        task = rng.dirichlet(np.ones(n_states), n_states), 2 * rng.normal(size=n_states)
-        cases[f"for the weights {w}, gamma = {gamma} and {n_states} state{'s' * (n_states > 1)}"] = (
-            np.array(w),
-            gamma,
-            *task,
-        )
-
-    def otherwise(arguments, found):
-        w, gamma, P, r = arguments
-        left = w[0] * r + w[1] * gamma * P @ found + w[2] * found
-        return (
-            f"a layer still moves your values: w_R r + w_T gamma P v + w_C v should be 0 everywhere, and it "
-            f"reaches {np.abs(left).max():.2g}."
-        )
-
-    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, otherwise, "your limit")
-    return "No kernel appears in it: the limit does not depend on A."
 
 
 def _limit(scale=lambda w: w[0] / -w[2], discount=lambda w, gamma: gamma * w[1] / -w[2], transposed=False):
@@ -141,33 +101,41 @@ _LIMIT_MISTAKES = {
 }
 
 
+def limit(answer):
+    """A function (w, gamma, transition, reward) -> fixed point."""
+    rng = generator("limit")
+    settings = [((1.3, 0.9, -1.6), 0.7, 5), ((0.4, 1.1, -1.2), 0.95, 4), ((1.0, 1.0, -1.0), 0.8, 5)]
+    settings += [((1.2, 0.8, -0.7), 0.0, 3), ((0.5, 0.6, -0.9), 0.6, 1)]
+    settings += [((0.7, -0.8, -1.1), 0.9, 4)]
+    cases = {}
+    for w, gamma, n_states in settings:
+        task = rng.dirichlet(np.ones(n_states), n_states), 2 * rng.normal(size=n_states)
+        cases[f"for the weights {w}, gamma = {gamma} and {n_states} state{'s' * (n_states > 1)}"] = (
+            np.array(w),
+            gamma,
+            *task,
+        )
+
+    def advice(arguments, found):
+        w, gamma, P, r = arguments
+        left = w[0] * r + w[1] * gamma * P @ found + w[2] * found
+        return (
+            f"a layer still moves your values: w_R r + w_T gamma P v + w_C v should be 0 everywhere, and it "
+            f"reaches {np.abs(left).max():.2g}."
+        )
+
+    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, advice, "your limit")
+    return "No kernel appears in it: the limit does not depend on A."
+
+
 # ------------------------------------------------------------------------------------------- visible
 
 
 def visible(answer):
     """A function A -> the smallest matrix with the same kernels, for features that sum to 1."""
-    rng = generator("visible")
-    cases = {
-        f"for an A of shape ({size}, {size})": (rng.normal(size=(size, size)) + rng.normal(size=size),)
-        for size in (4, 7, 2, 1)
-    }
 
     def right(A):
         return A - A.mean(axis=0)
-
-    def otherwise(arguments, found):
-        (A,) = arguments
-        X = features.one_hot(len(A))
-        both = [kernels.softmax_kernel(X, X, kernels.bilinear_score(matrix)) for matrix in (A, found)]
-        if not close(found - found.mean(axis=0), right(A)):
-            return (
-                f"with one-hot features your matrix gives another kernel: one weight differs by "
-                f"{np.abs(both[0] - both[1]).max():.2g}."
-            )
-        return (
-            f"the kernel is right, but a smaller matrix gives it too: yours has a sum of squares of "
-            f"{(found**2).sum():.4g}."
-        )
 
     by_row = (
         "you took a number away from each row. The score of a source for a query is x(source)' A x(query): which of "
@@ -197,17 +165,37 @@ def visible(answer):
         "the kernel is right, but a smaller matrix gives it too: the diagonal need not be 0.": lambda A: A - np.diag(A),
         "you added the means instead of taking them away.": lambda A: A + A.mean(axis=0),
     }
-    judge_function(answer, right, cases, mistakes, otherwise, "your matrix")
-    return None
+    rng = generator("visible")
+    cases = {
+        f"for an A of shape ({size}, {size})": (rng.normal(size=(size, size)) + rng.normal(size=size),)
+        for size in (4, 7, 2, 1)
+    }
+
+    def advice(arguments, found):
+        (A,) = arguments
+        X = features.one_hot(len(A))
+        both = [kernels.softmax_kernel(X, X, kernels.bilinear_score(matrix)) for matrix in (A, found)]
+        if not close(found - found.mean(axis=0), right(A)):
+            return (
+                f"with one-hot features your matrix gives another kernel: one weight differs by "
+                f"{np.abs(both[0] - both[1]).max():.2g}."
+            )
+        return (
+            f"the kernel is right, but a smaller matrix gives it too: yours has a sum of squares of "
+            f"{(found**2).sum():.4g}."
+        )
+
+    judge_function(answer, right, cases, mistakes, advice, "your matrix")
 
 
 # --------------------------------------------------------------------------------------------- train
 
 
+GOAL = 0.46  # times the error of the constant
+
+
 def train(answer):
     """A Result of a short training run, whose settings also work with seeds that the reader did not choose."""
-    from ictd import pretrain
-
     if not isinstance(answer, pretrain.Result):
         raise NotYet(f"your answer should be a Result of pretrain.pretrain; it is of type {type(answer).__name__}.")
     config, usual = answer.config, pretrain.Config()
@@ -252,32 +240,37 @@ def _worst(result):
 
 def _expect_success(result, found):
     """The goals of the exercise; ``found`` says what the error is."""
-    config, worst = result.config, _worst(result)
+    worst = _worst(result)
     weights = result.parameters["value_weights"].reshape(len(result.seeds), 3).astype(np.float64)
     blocks = result.parameters["score_matrix"].reshape(len(result.seeds), -1).astype(np.float64)
-    size, cosines = np.linalg.norm(weights, axis=1).min(), _cosines(weights, [1, 1, -1])
-    if config.objective.startswith("neu") and worst > 0.46:
-        hint = "NEU descent is drawn to weights at which the model answers 0 to every question; TD is not."
-    elif size < 0.3 * 3**0.5:
-        hint = (
+    cosines, identity = _cosines(weights, [1, 1, -1]), np.eye(result.config.dim).ravel()
+    hint = _hint(result.config, worst, weights, cosines)
+    expect(worst <= GOAL, f"{found}; the goal is {GOAL}. {hint[0].upper()}{hint[1:]}")
+    for cosine, what in ((cosines, "(1, 1, -1)"), (_cosines(blocks, identity), "the identity")):
+        expect(
+            cosine.min() > SUCCESS_COSINE,
+            f"the error is low enough, but the smallest cosine with {what} is {cosine.min():.4f} and success asks for "
+            f"{SUCCESS_COSINE}: fewer tasks a step, or too long steps at the end, leave noise in the parameters.",
+        )
+
+
+def _hint(config, worst, weights, cosines):
+    """Why the error is too large, from the settings and the weights of all seeds."""
+    size = np.linalg.norm(weights, axis=1).min()
+    if config.objective.startswith("neu") and worst > GOAL:
+        return "NEU descent is drawn to weights at which the model answers 0 to every question; TD is not."
+    if size < 0.3 * 3**0.5:
+        return (
             "a seed has hardly left zero, with few steps of this rate: its weights have the length "
             f"{size:.2g}. What makes the first steps larger?"
         )
-    elif config.learning_rate > 0.5:
-        hint = "such long steps jump over the good places; between the usual rate and yours there is room."
-    elif config.n_steps < 100:
-        hint = f"the weights are on their way; the exercise allows more steps than {config.n_steps}."
-    elif cosines.min() > 0.9:
-        hint = "the signs are right already, and the weights are still on their way: the rate decides how far they get."
-    else:
-        hint = f"the weights of the worst seed are {weights[cosines.argmin()].round(2).tolist()}, another pattern."
-    expect(worst <= 0.46, f"{found}; the goal is 0.46. {hint[0].upper()}{hint[1:]}")
-    for cosine, what in ((cosines, "(1, 1, -1)"), (_cosines(blocks, np.eye(config.dim).ravel()), "the identity")):
-        expect(
-            cosine.min() > 0.99,
-            f"the error is low enough, but the smallest cosine with {what} is {cosine.min():.4f} and success asks for "
-            "0.99: fewer tasks a step, or too long steps at the end, leave noise in the parameters.",
-        )
+    if config.learning_rate > 0.5:
+        return "such long steps jump over the good places; between the usual rate and yours there is room."
+    if config.n_steps < 100:
+        return f"the weights are on their way; the exercise allows more steps than {config.n_steps}."
+    if cosines.min() > 0.9:
+        return "the signs are right already, and the weights are still on their way: the rate decides how far they get."
+    return f"the weights of the worst seed are {weights[cosines.argmin()].round(2).tolist()}, another pattern."
 
 
 def _cosines(vectors, pattern):
@@ -304,10 +297,7 @@ def _error(values, batch, gamma):
 
 def five_layers(answer):
     """Weights (5, 3) and scales (5,) that beat the constant predictor at gamma = 0.9."""
-    expect(
-        isinstance(answer, (tuple, list)) and len(answer) == 2,
-        "your answer should be a pair (w, s).",
-    )
+    expect(has_parts(answer, 2), "your answer should be a pair (w, s).")
     w, scales = (
         numbers(part, shape, name).astype(np.float64) for part, shape, name in zip(answer, [(5, 3), (5,)], "ws")
     )
@@ -345,6 +335,63 @@ def five_layers(answer):
 # --------------------------------------------------------------------------------------------- bug labs
 
 
+def _counts(states, X, A):
+    return np.bincount(states[:-1], minlength=len(X))
+
+
+def _kernel(X, A, counts):
+    return kernels.softmax_kernel(X, X, kernels.bilinear_score(A), counts)
+
+
+def _mean_and_minimum(M, chosen):
+    diagonal = M.diagonal()[chosen]
+    return np.array([diagonal.mean(), diagonal.min()]) if chosen.any() else np.zeros(2)
+
+
+def _diagonality(chosen=lambda counts, states: counts > 0):
+    """Mean and minimum over the states that are chosen from visit counts and walk."""
+    return lambda states, X, A: _mean_and_minimum(
+        _kernel(X, A, _counts(states, X, A)), chosen(_counts(states, X, A), states)
+    )
+
+
+_DIAGONALITY_MISTAKES = {
+    "states that were never left still count.": _diagonality(lambda counts, states: counts >= 0),
+    "the mean is right; the minimum still looks at states that were never left.": lambda *case: np.array(
+        [_diagonality()(*case)[0], _diagonality(lambda counts, states: counts >= 0)(*case)[1]]
+    ),
+    "the minimum is right; the mean still divides by the number of all states.": lambda *case: np.array(
+        [_diagonality(lambda counts, states: counts >= 0)(*case)[0], _diagonality()(*case)[1]]
+    ),
+    "the last state of a walk was entered, not left: it is no source.": _diagonality(
+        lambda counts, states: np.isin(np.arange(len(counts)), states)
+    ),
+    "the first state of a walk was left as well, if it was never entered.": _diagonality(
+        lambda counts, states: np.isin(np.arange(len(counts)), states[1:])
+    ),
+    "a state that was left once counts too.": _diagonality(lambda counts, states: counts > 1),
+    "mean and minimum are exchanged.": lambda *case: _diagonality()(*case)[::-1],
+    "each state counts once in the mean, however often it was left.": lambda *case: np.array(
+        [np.average(_kernel(*case[1:], _counts(*case)).diagonal(), weights=_counts(*case)), _diagonality()(*case)[1]]
+    ),
+    "your kernel has forgotten how often each state was left.": lambda states, X, A: np.array(
+        [f(_kernel(X, A, np.ones(len(X))).diagonal()) for f in (np.mean, np.min)]
+    ),
+    "your kernel has forgotten how often states were left; it knows only that they were.": lambda states, X, A: (
+        _mean_and_minimum(
+            _kernel(X, A, (_counts(states, X, A) > 0) * 1.0),
+            _counts(states, X, A) > 0,
+        )
+    ),
+    "your kernel uses A transposed; the suspect's was right.": lambda states, X, A: _diagonality()(states, X, A.T),
+    "your kernel does not use A any more.": lambda states, X, A: _diagonality()(states, X, np.eye(len(A))),
+    "your kernel counts how often states were entered.": lambda states, X, A: _mean_and_minimum(
+        _kernel(X, A, np.bincount(states[1:], minlength=len(X))),
+        np.bincount(states[1:], minlength=len(X)) > 0,
+    ),
+}
+
+
 def bug_unseen(answer):
     """A mended `suspect_diagonality(states, X, A)` -> (mean, minimum)."""
     rng = generator("bug_unseen")
@@ -360,66 +407,12 @@ def bug_unseen(answer):
         for name, (states, n_states, d) in walks.items()
     }
 
-    left = _diagonality()
-
-    def otherwise(arguments, found):
-        if close(found[0], left(*arguments)[0], ROUNDING):
+    def advice(arguments, found):
+        if nearly(found[0], _diagonality()(*arguments)[0]):
             return "the mean is right, the minimum is not."
         return "the mean is off. The kernel was right; only the states that it runs over should change."
 
-    mistakes = {
-        "states that were never left still count.": _diagonality(lambda counts, states: counts >= 0),
-        "the mean is right; the minimum still looks at states that were never left.": lambda *case: np.array(
-            [left(*case)[0], _diagonality(lambda counts, states: counts >= 0)(*case)[1]]
-        ),
-        "the minimum is right; the mean still divides by the number of all states.": lambda *case: np.array(
-            [_diagonality(lambda counts, states: counts >= 0)(*case)[0], left(*case)[1]]
-        ),
-        "the last state of a walk was entered, not left: it is no source.": _diagonality(
-            lambda counts, states: np.isin(np.arange(len(counts)), states)
-        ),
-        "the first state of a walk was left as well, if it was never entered.": _diagonality(
-            lambda counts, states: np.isin(np.arange(len(counts)), states[1:])
-        ),
-        "a state that was left once counts too.": _diagonality(lambda counts, states: counts > 1),
-        "mean and minimum are exchanged.": lambda *case: left(*case)[::-1],
-        "each state counts once in the mean, however often it was left.": lambda *case: np.array(
-            [np.average(_kernel(*case).diagonal(), weights=_counts(*case)), left(*case)[1]]
-        ),
-        "your kernel has forgotten how often each state was left.": lambda states, X, A: np.array(
-            [f(kernels.softmax_kernel(X, X, kernels.bilinear_score(A)).diagonal()) for f in (np.mean, np.min)]
-        ),
-        "your kernel has forgotten how often states were left; it knows only that they were.": lambda states, X, A: _of(
-            kernels.softmax_kernel(X, X, kernels.bilinear_score(A), (_counts(states, X, A) > 0) * 1.0),
-            _counts(states, X, A) > 0,
-        ),
-        "your kernel uses A transposed; the suspect's was right.": lambda states, X, A: left(states, X, A.T),
-        "your kernel does not use A any more.": lambda states, X, A: left(states, X, np.eye(len(A))),
-        "your kernel counts how often states were entered.": lambda states, X, A: _of(
-            kernels.softmax_kernel(X, X, kernels.bilinear_score(A), np.bincount(states[1:], minlength=len(X))),
-            np.bincount(states[1:], minlength=len(X)) > 0,
-        ),
-    }
-    judge_function(answer, left, cases, mistakes, otherwise, "your pair")
-    return None
-
-
-def _counts(states, X, A):
-    return np.bincount(states[:-1], minlength=len(X))
-
-
-def _kernel(states, X, A):
-    return kernels.softmax_kernel(X, X, kernels.bilinear_score(A), _counts(states, X, A))
-
-
-def _of(M, chosen):
-    diagonal = M.diagonal()[chosen]
-    return np.array([diagonal.mean(), diagonal.min()]) if chosen.any() else np.zeros(2)
-
-
-def _diagonality(chosen=lambda counts, states: counts > 0):
-    """Mean and minimum over the states that are chosen from visit counts and walk."""
-    return lambda states, X, A: _of(_kernel(states, X, A), chosen(_counts(states, X, A), states))
+    judge_function(answer, _diagonality(), cases, _DIAGONALITY_MISTAKES, advice, "your pair")
 
 
 def _forward(matrix=lambda A: A, sources=slice(None, -1), gamma=lambda g: g, parts=lambda r, after, v: (r, after, v)):
@@ -469,22 +462,14 @@ def bug_digits(answer):
         name = f"for n = {n}, d = {d}, gamma = {gamma} and {n_layers} layer{'s' * (n_layers > 1)}"
         cases[name] = x, trajectory.rewards, gamma, w, A, n_layers
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         right = _forward()(*arguments)
         layer = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         where = "look at the scores" if layer == 1 else "the first layer is right, so the scores are: look at the rest"
         return f"the values are off from layer {layer} on; {where if layer else 'layer 0 should hold zeros'}."
 
-    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, otherwise, "your array of values")
+    judge_function(answer, _forward(), cases, _FORWARD_MISTAKES, advice, "your array of values")
     return "Now the agreement is one of all digits, for every matrix."
 
 
-EXERCISES = {
-    "by_hand": by_hand,
-    "limit": limit,
-    "visible": visible,
-    "train": train,
-    "five_layers": five_layers,
-    "bug_unseen": bug_unseen,
-    "bug_digits": bug_digits,
-}
+EXERCISES = by_hand, limit, visible, train, five_layers, bug_unseen, bug_digits

@@ -1,4 +1,4 @@
-"""Exercises of the chapter on pretraining and the NEU loss.
+"""Exercises of the chapter on pretraining and the NEU loss; the statements stand in book/neu_pretraining.ipynb.
 
 PyTorch is loaded by the exercise that needs it, so that ``check`` runs where it is missing.
 """
@@ -9,19 +9,9 @@ import time
 import numpy as np
 
 from ictd import features, inputs, kernels, mrp
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    expect,
-    generator,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-)
+from ictd.exercises._answers import NotYet, call, expect, numbers
+from ictd.exercises._checking import generator, judge_function, judge_numbers, name_mistake
+from ictd.exercises._values import ROUNDED, ROUNDING, close
 
 # ------------------------------------------------------------------------------------------- by hand
 
@@ -36,16 +26,8 @@ def _updates(w):
     return (REWARD + w * DIFFERENCE) * PHI
 
 
-def _fits(name, found, exact, mistakes):
-    """Go on if a number is right; otherwise name the mistake. Too few digits must not look like one."""
-    if close(found, exact):
-        return
-    for (
-        reason,
-        wrong,
-    ) in mistakes.items():  # typical numbers are exact; what is nearly one may be the right one, rounded
-        expect(not close(found, np.float64(wrong), ROUNDING), reason)
-    expect(not rounded(found, exact), f"{name} is right up to rounding; give it as an expression, such as 112 / 53.")
+def _inexact(name):
+    return f"{name} is right up to rounding; give it as an expression, such as 112 / 53."
 
 
 def by_hand(answer):
@@ -57,8 +39,7 @@ def by_hand(answer):
         return "At rest NEU is 0, and a single squared update is nowhere near it."
     undiscounted, errors = PHI[NEXT] - PHI, REWARD + REST * DIFFERENCE
     expect(not close(np.sort(answer), np.sort(right)), "the order should be w at rest, NEU at w = 1, expected square.")
-    _fits(
-        "the first number",
+    judge_numbers(
         rest,
         REST,
         {
@@ -71,14 +52,11 @@ def by_hand(answer):
             "the first number has the wrong sign.": -REST,
             "the first number fits the rewards alone; the target contains the successor.": REWARD @ PHI / (PHI @ PHI),
         },
-    )
-    expect(
-        close(rest, REST),
         "the first number is not the resting point: write down the TD error of each query, multiply it by 1, 2 or 3, "
         "and sum.",
+        _inexact("the first number"),
     )
-    _fits(
-        "the second number",
+    judge_numbers(
         loss,
         right[1],
         {
@@ -94,13 +72,10 @@ def by_hand(answer):
             "the second number is NEU at rest; it is asked for w = 1.": 0.0,
             "NEU has no factor of one half.": right[1] / 2,
         },
-    )
-    expect(
-        close(loss, right[1]),
         "the first number is right; the second is not: it is the square of the mean of the three updates at w = 1.",
+        _inexact("the second number"),
     )
-    _fits(
-        "the third number",
+    judge_numbers(
         single,
         right[2],
         {
@@ -115,8 +90,9 @@ def by_hand(answer):
             ),
             "the third number is the root of the expected square.": right[2] ** 0.5,
         },
+        "two numbers are right; for the third square each update at rest, then take the mean.",
+        _inexact("the third number"),
     )
-    raise NotYet("two numbers are right; for the third square each update at rest, then take the mean.")
 
 
 def detach(answer):
@@ -124,9 +100,7 @@ def detach(answer):
     answer = numbers(answer, ())
     if close(answer, RESIDUAL):
         return "The target is part of what is minimised now, and moves towards the prediction."
-    undiscounted = PHI[NEXT] - PHI
-    _fits(
-        "your number",
+    judge_numbers(
         answer,
         RESIDUAL,
         {
@@ -134,33 +108,14 @@ def detach(answer):
             "that belongs to the walk in the text; this is another one.": 68 / 31,
             "you left the successor out; the target contains it.": REWARD @ PHI / (PHI @ PHI),
             "there the mean TD error is 0, not the derivative of its mean square.": -REWARD.sum() / DIFFERENCE.sum(),
-            "the discount is missing.": -(REWARD @ undiscounted) / (undiscounted @ undiscounted),
             "the sign is wrong: the TD error's derivative is gamma times the next phi, less the own phi.": -RESIDUAL,
         },
+        "write the mean of the three squared TD errors as a function of w, and set its derivative to 0.",
+        _inexact("your number"),
     )
-    raise NotYet("write the mean of the three squared TD errors as a function of w, and set its derivative to 0.")
 
 
 # --------------------------------------------------------------------------------------- all pairs
-
-
-def unbiased(answer):
-    """A function of updates (B, p): the mean over ordered pairs of different updates of their inner product."""
-    rng = generator("unbiased")
-    cases = {
-        f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
-    }
-    many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
-    otherwise = "the mean over pairs is another number. Try two updates by hand."
-    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, otherwise, "your estimate")
-    few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
-    expect(
-        more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
-        "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
-        "looks at one pair after the other.",
-    )
-    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, otherwise, "your estimate")
-    return "It also took 3,000 updates, which have nine million ordered pairs."
 
 
 def _seconds(function, *arguments):
@@ -220,10 +175,29 @@ _PAIR_MISTAKES = {
 }
 
 
+def unbiased(answer):
+    """A function of updates (B, p): the mean over ordered pairs of different updates of their inner product."""
+    rng = generator("unbiased")
+    cases = {
+        f"for updates of shape {shape}": (rng.normal(size=shape) + 0.5,) for shape in ((5, 3), (2, 4), (9, 1), (4, 4))
+    }
+    many = {"for 3,000 updates": (rng.normal(size=(3_000, 2)) + 0.5,)}
+    advice = "the mean over pairs is another number. Try two updates by hand."
+    judge_function(answer, _over_pairs(), cases, _PAIR_MISTAKES, advice, "your estimate")
+    few, more = (_seconds(answer, rng.normal(size=(B, 2))) for B in (100, 1_000))
+    expect(
+        more < max(0.05, 30 * few),  # of the order of 10 without a loop over pairs, of 100 with one
+        "the numbers are right, but ten times as many updates take your function about a hundred times as long: it "
+        "looks at one pair after the other.",
+    )
+    judge_function(answer, _over_pairs(), many, _PAIR_MISTAKES, advice, "your estimate")
+    return "It also took 3,000 updates, which have nine million ordered pairs."
+
+
 # --------------------------------------------------------------------------------------- one state
 
 
-def _one_state(loss=lambda delta, D, gamma: delta**2 * (D @ D), target_factor=True, residual=True, extra=0, late=False):
+def _one_state(loss=lambda delta, D, gamma: delta**2 * (D @ D), target_factor=True, residual=True, extra=0, late=0):
     """The loss from the error and the derivatives of v_L by (w_R, w_T, w_C), or with one of these parts changed."""
 
     def function(gamma, n_layers):
@@ -271,7 +245,7 @@ _ONE_STATE_MISTAKES = {
     ),
     "you went one layer too far.": _one_state(extra=1),
     "you stopped one layer early.": _one_state(extra=-1),
-    "the TD error is that after L layers: yours is one layer late.": _one_state(late=True),
+    "the TD error is that after L layers: yours is one layer late.": _one_state(late=1),
     "the TD error is that after L layers: yours is one layer early.": _one_state(late=-1),
 }
 
@@ -283,11 +257,11 @@ def one_state(answer):
         for gamma, L in [(0.8, 3), (0.5, 1), (0.6, 2), (0.9, 1), (0.9, 12), (0.95, 40), (0.0, 4)]
     }
 
-    otherwise = (
+    advice = (
         "the loss is another number. Differentiate v <- v + w_R + gamma w_T v + w_C v by each weight: the derivative "
         "of v on the right-hand side counts too."
     )
-    judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, otherwise, "your NEU")
+    judge_function(answer, _one_state(), cases, _ONE_STATE_MISTAKES, advice, "your NEU")
     peak = 1 + int(np.argmax([_one_state()(0.9, L) for L in range(1, 60)]))
     return f"At gamma = 0.9 it is largest with {peak} layers."
 
@@ -295,11 +269,11 @@ def one_state(answer):
 # ------------------------------------------------------------------------------------------ the trap
 
 
-def _trap(sign=-1.0, twice=2.0, discount=True, target=1.0, order="MPMr", mu=True, reward=True, flip=False):
+def _trap(sign=-1.0, twice=2.0, discount=True, target=1.0, order="MPMr", mu=True, reward=True, transposed=""):
     """The w_C at which c = 0, or with one part changed."""
 
     def function(M, P, r, weights, gamma, w_target):
-        M, P = (M.T, P) if flip == "M" else (M, P.T) if flip == "P" else (M, P)
+        M, P = (M.T, P) if transposed == "M" else (M, P.T) if transposed == "P" else (M, P)
         weight = (weights if mu else 1) * (r if reward else 1)
         first = M @ r
         second = {"MPMr": M @ P @ first, "PMMr": P @ M @ first, "MPr": M @ P @ r, "PMr": P @ first}[order]
@@ -320,8 +294,8 @@ _TRAP_MISTAKES = {
     "the second layer mixes its errors with the kernel again.": _trap(order="PMr"),
     "states count by the stationary distribution.": _trap(mu=False),
     "c is the expectation of the reward times the derivative; you left the reward out.": _trap(reward=False),
-    "rows of the kernel are queries; you used it transposed.": _trap(flip="M"),
-    "rows of the transition matrix are the states that are left; you used it transposed.": _trap(flip="P"),
+    "rows of the kernel are queries; you used it transposed.": _trap(transposed="M"),
+    "rows of the transition matrix are the states that are left; you used it transposed.": _trap(transposed="P"),
 }
 
 
@@ -331,20 +305,19 @@ def trapped(answer):
     cases = {}
     for n_states, gamma in [(5, 0.8), (4, 0.5), (6, 0.0)]:
         process = mrp.boyan_chain(n_states, gamma, rng)
-        weights = process.stationary() * np.exp(
-            kernels.inner_product_score()(X := features.gaussian(n_states, 3, rng), X)
-        )
+        X = features.gaussian(n_states, 3, rng)
+        weights = process.stationary() * np.exp(kernels.inner_product_score()(X, X))
         M = weights / weights.sum(axis=1, keepdims=True)
         w_target = float(rng.uniform(0.5, 1.5) * rng.choice([-1, 1]))
         task = M, process.transition, process.reward, process.stationary()
         cases[f"for {n_states} states and gamma = {gamma}"] = *task, gamma, w_target
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         M, P, r, mu, gamma, w_target = arguments
         phi = 2 * M @ r + gamma * w_target * M @ P @ M @ r + float(found) * M @ M @ r
         return f"c is {mu * r @ phi:.3g}, not 0. Write down phi after two layers with w_R = 1; it is affine in w_C."
 
-    judge_function(answer, _trap(), cases, _TRAP_MISTAKES, otherwise, "your w_C")
+    judge_function(answer, _trap(), cases, _TRAP_MISTAKES, advice, "your w_C")
     return "A minimiser of NEU that answers 0 to every question."
 
 
@@ -382,6 +355,24 @@ _UNIT_MISTAKES = {
 }
 
 
+def _expect_quadratic_form(answer, rng):
+    """Expect a loss that does not depend on the units, and is four times as large for twice the update."""
+    for p in (2, 4):
+        G, root, Q = rng.normal(size=p), rng.normal(size=(p, 2 * p)), rng.normal(size=(p, p)) + 2 * np.eye(p)
+        K = root @ root.T
+        scales = np.diag(10.0 ** np.arange(p))
+        for change, what in ((scales, "other units"), (Q, "other directions")):
+            before, after = (float(call(answer, *pair)) for pair in ((G, K), (change.T @ G, change.T @ K @ change)))
+            expect(
+                abs(after / before - 1) <= 1e-3,
+                f"parameters in {what} take your loss for {p} parameters from {before:.4g} to {after:.4g}.",
+            )
+        expect(
+            abs(float(call(answer, 2 * G, K)) / (4 * float(call(answer, G, K))) - 1) <= 1e-3,
+            "your loss is not a quadratic form: twice the update should give four times the loss.",
+        )
+
+
 def without_units(answer):
     """A function (G, K) -> G^T K^-1 G, times a positive number that may depend on p and is 1 for p = 1."""
     rng = generator("without_units")
@@ -412,26 +403,52 @@ def without_units(answer):
         one,
         f"for one parameter, G = {G:.3f} and K = {K:.3f}, your loss is {found[first]:.4g}, not the square of G / √K.",
     )
-    for p in (2, 4):
-        G, root, Q = rng.normal(size=p), rng.normal(size=(p, 2 * p)), rng.normal(size=(p, p)) + 2 * np.eye(p)
-        K = root @ root.T
-        scales = np.diag(10.0 ** np.arange(p))
-        for change, what in ((scales, "other units"), (Q, "other directions")):
-            before, after = (float(call(answer, *pair)) for pair in ((G, K), (change.T @ G, change.T @ K @ change)))
-            expect(
-                abs(after / before - 1) <= 1e-3,
-                f"parameters in {what} take your loss for {p} parameters from {before:.4g} to {after:.4g}.",
-            )
-        expect(
-            abs(float(call(answer, 2 * G, K)) / (4 * float(call(answer, G, K))) - 1) <= 1e-3,
-            "your loss is not a quadratic form: twice the update should give four times the loss.",
-        )
+    _expect_quadratic_form(answer, rng)
     off = max(max(same) / min(same) - 1 for same in factors.values())
     expect(off > 1e-3, ROUNDED)
     raise NotYet("your loss has no units, but it is not a quadratic form: it is not proportional to one.")
 
 
 # ------------------------------------------------------------------------------------------ bug lab
+
+
+def _products(answer, size, n_pairs, seed):
+    result = call(answer, size, n_pairs, np.random.default_rng(seed))
+    return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
+
+
+def _apart(first, second):
+    """Largest difference of two empirical distribution functions."""
+    points = np.concatenate([first, second])
+    below = (np.searchsorted(np.sort(some), points, side="right") / len(some) for some in (first, second))
+    return np.abs(np.subtract(*below)).max()
+
+
+def _correlation(first, second):
+    return np.corrcoef(first, second)[0, 1]
+
+
+def _model():
+    from ictd.model import SoftmaxICTD
+
+    return SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
+
+
+@functools.cache
+def _independent(size, n_pairs):
+    """Products of independent pairs of batches."""
+    from ictd import neu
+
+    windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
+    updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
+    return (updates[::2] * updates[1::2]).sum(axis=1)
+
+
+@functools.cache
+def _truth():
+    from ictd import neu
+
+    return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
 
 
 def bug(answer):
@@ -479,51 +496,4 @@ def bug(answer):
     return f"{negative:.0%} of the products are negative now, and their mean no longer depends on the batch size."
 
 
-def _products(answer, size, n_pairs, seed):
-    result = call(answer, size, n_pairs, np.random.default_rng(seed))
-    return numbers(result, (n_pairs,), f"your array of products of {n_pairs} pairs").astype(np.float64)
-
-
-def _apart(first, second):
-    """Largest difference of two empirical distribution functions."""
-    points = np.concatenate([first, second])
-    below = (np.searchsorted(np.sort(some), points, side="right") / len(some) for some in (first, second))
-    return np.abs(np.subtract(*below)).max()
-
-
-def _correlation(first, second):
-    return np.corrcoef(first, second)[0, 1]
-
-
-def _model():
-    from ictd.model import SoftmaxICTD
-
-    return SoftmaxICTD.constructed(4, 2, 0.5, step_size=0.5)
-
-
-@functools.cache
-def _independent(size, n_pairs):
-    """Products of independent pairs of batches."""
-    from ictd import neu
-
-    windows = inputs.draw_windows(2 * n_pairs, size, 8, 6, 4, np.random.default_rng(13))
-    updates = neu.updates(dict(_model().named_parameters()), windows, 2 * n_pairs, 0.5, 2).numpy()
-    return (updates[::2] * updates[1::2]).sum(axis=1)
-
-
-@functools.cache
-def _truth():
-    from ictd import neu
-
-    return neu.neu(_model(), inputs.draw_windows(64, 256, 8, 6, 4, np.random.default_rng(11)))
-
-
-EXERCISES = {
-    "by_hand": by_hand,
-    "detach": detach,
-    "unbiased": unbiased,
-    "one_state": one_state,
-    "trapped": trapped,
-    "without_units": without_units,
-    "bug": bug,
-}
+EXERCISES = by_hand, detach, unbiased, one_state, trapped, without_units, bug

@@ -1,21 +1,14 @@
-"""Exercises of the chapter on policy evaluation."""
+"""Exercises of the chapter on policy evaluation; the statements stand in book/policy_evaluation.ipynb."""
 
 import numpy as np
 
 from ictd import mrp
-from ictd.exercises._checking import (
-    NotYet,
-    close,
-    described,
-    expect,
-    generator,
-    judge_function,
-    listed,
-    name_mistake,
-    numbers,
-    rounded,
-)
+from ictd.exercises._answers import NotYet, described, expect, has_parts, numbers
+from ictd.exercises._checking import generator, judge_function, judge_numbers, listed
+from ictd.exercises._values import BY_HAND
 from ictd.exercises._walks import walks
+
+# ------------------------------------------------------------------------------------------- by hand
 
 
 def circle(answer):
@@ -24,9 +17,6 @@ def circle(answer):
     gamma, reward = 1 / 3, np.array([3.0, 0.0, -6.0])
     transition = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
     right = mrp.MRP(transition, reward, gamma).value()
-    if close(answer, right):
-        return
-    expect(not rounded(answer, right), "you are within rounding; give exact fractions.")
     mistakes = {
         "all your values are 0.": 0 * reward,
         "these are the rewards; a value also counts what comes later.": reward,
@@ -40,21 +30,71 @@ def circle(answer):
     }
     orders = {"A, C, B": [0, 2, 1], "C, B, A": [2, 1, 0], "B, A, C": [1, 0, 2]}
     mistakes |= {f"the numbers are right, but in the order {name}.": right[order] for name, order in orders.items()}
-    name_mistake(answer, right, mistakes, 0.006)
-    fits = np.abs(answer - reward - gamma * transition @ answer) < 1e-4
-    if fits.any():
-        raise NotYet(f"your numbers fit the equation of {listed(np.array(list('ABC'))[fits])}, but not all three.")
-    raise NotYet("write one equation for each state: its reward plus the discounted value of the next state.")
+
+    def advice(answer):
+        fits = np.abs(answer - reward - gamma * transition @ answer) < 1e-4
+        if fits.any():
+            return f"your numbers fit the equation of {listed(np.array(list('ABC'))[fits])}, but not all three."
+        return "write one equation for each state: its reward plus the discounted value of the next state."
+
+    inexact = "you are within rounding; give exact fractions."
+    judge_numbers(answer, right, mistakes, advice, inexact, BY_HAND)
+
+
+# ------------------------------------------------------------------- one number per state, of those of its visits
+
+
+def _count(states, n_states):
+    return np.bincount(states, minlength=n_states)
+
+
+def _sum(states, numbers, n_states):
+    return np.bincount(states[:-1], weights=numbers, minlength=n_states)
+
+
+def _sum_over(counted):
+    """The sum of a state's numbers over how often it is among the states that are counted."""
+    return lambda states, numbers, n_states: (
+        _sum(states, numbers, n_states) / np.maximum(_count(counted(states), n_states), 1)
+    )
+
+
+_mean = _sum_over(lambda states: states[:-1])
+_sum_over_entries = _sum_over(lambda states: states[1:])
+_sum_over_visits = _sum_over(lambda states: states)  # the end of the walk counts as well
+
+
+def _sum_over_transitions(states, numbers, n_states):
+    return _sum(states, numbers, n_states) / len(numbers)
+
+
+def _last(states, numbers, n_states):
+    found = np.zeros(n_states)
+    found[states[:-1]] = numbers  # of several visits only the last counts
+    return found
+
+
+def _last_over_count(states, numbers, n_states):
+    return _last(states, numbers, n_states) / np.maximum(_count(states[:-1], n_states), 1)
+
+
+def _mean_where_entered(states, numbers, n_states):
+    sums = np.bincount(states[1:], weights=numbers, minlength=n_states)
+    return sums / np.maximum(_count(states[1:], n_states), 1)
+
+
+def _left(states, n_states):
+    return np.isin(np.arange(n_states), states[:-1])
 
 
 # ---------------------------------------------------------------------------------------------- batch TD
 
 
-def _batch(move, successor_weight=1.0, new_values=False):
-    """A batch TD function whose states move by ``step_size * move(values to add up, walk)``."""
+def _batch(move=_mean, successor_weight=1.0, new_values=False):
+    """Batch TD, or with something wrong in it; ``move`` makes the change of each state from all errors."""
 
     def function(states, rewards, gamma, n_states, step_size, n_passes):
-        values, counts = np.zeros(n_states), np.bincount(states[:-1], minlength=n_states)
+        values, counts = np.zeros(n_states), _count(states[:-1], n_states)
         for _ in range(n_passes):
             if new_values:  # one transition after the other, each with the newest values
                 for s, reward, successor in zip(states, rewards, states[1:]):
@@ -68,82 +108,49 @@ def _batch(move, successor_weight=1.0, new_values=False):
     return function
 
 
-def _sum(states, errors, n_states):
-    return np.bincount(states[:-1], weights=errors, minlength=n_states)
+def _batch_of_other(change):
+    """Batch TD with another discount, step size or number of passes."""
+
+    def function(states, rewards, gamma, n_states, step_size, n_passes):
+        gamma, step_size, n_passes = change(gamma, step_size, n_passes)
+        return _batch()(states, rewards, gamma, n_states, step_size, n_passes)
+
+    return function
 
 
-def _over(counts):
-    return lambda states, errors, n_states: (
-        _sum(states, errors, n_states) / np.maximum(np.bincount(counts(states), minlength=n_states), 1)
-    )
-
-
-_mean = _over(lambda states: states[:-1])
-
-
-def _last(states, errors, n_states):
-    change = np.zeros(n_states)
-    change[states[:-1]] = errors  # of several visits only the last counts
-    return change
-
-
-def _last_share(states, errors, n_states):
-    return _last(states, errors, n_states) / np.maximum(np.bincount(states[:-1], minlength=n_states), 1)
-
-
-def _entered(states, errors, n_states):
-    sums = np.bincount(states[1:], weights=errors, minlength=n_states)
-    return sums / np.maximum(np.bincount(states[1:], minlength=n_states), 1)
-
-
-def _with_end(states, errors, n_states):
-    """The end of the walk as one more transition, with reward and target 0."""
-    counts = np.bincount(states, minlength=n_states)
-    return _sum(states, errors, n_states) / np.maximum(counts, 1)
-
-
-def _left(states, n_states):
-    return np.isin(np.arange(n_states), states[:-1])
+def _nan_where_never_left(states, rewards, gamma, n_states, step_size, n_passes):
+    values = _batch()(states, rewards, gamma, n_states, step_size, n_passes)
+    return np.where(_left(states, n_states), values, np.nan)
 
 
 def batch_td(answer):
     """A function (states, rewards, gamma, n_states, step_size, n_passes) -> values."""
-    right = _batch(_mean)
-
-    def fixed(change):
-        """The right function with other numbers of steps or another discount."""
-        return lambda *arguments: right(*change(*arguments))
-
     mistakes = {
         "you add up the errors of a state; take their mean.": _batch(_sum),
         "a state that was left several times moves by one of its errors only. `v[states] += changes` keeps just the "
         "last change of each state; count and add up first.": _batch(_last),
         "a state moves by its last error over its count. `v[states] += changes` keeps just the last change of each "
-        "state; add up first.": _batch(_last_share),
+        "state; add up first.": _batch(_last_over_count),
         "you divide by the number of all transitions; divide by those that left the state.": _batch(
-            lambda states, errors, n_states: _sum(states, errors, n_states) / len(errors)
+            _sum_over_transitions
         ),
-        "you divide by how often a state was entered; its errors belong to leaving it.": _batch(
-            _over(lambda states: states[1:])
+        "you divide by how often a state was entered; its errors belong to leaving it.": _batch(_sum_over_entries),
+        "you count the end of the walk as if that state were left once more.": _batch(_sum_over_visits),
+        "each error moves the state that was entered; it belongs to the state that was left.": _batch(
+            _mean_where_entered
         ),
-        "you count the end of the walk as if that state were left once more.": _batch(_with_end),
-        "each error moves the state that was entered; it belongs to the state that was left.": _batch(_entered),
-        "you move a state before all errors of the pass are computed.": _batch(_mean, new_values=True),
+        "you move a state before all errors of the pass are computed.": _batch(new_values=True),
         "you move a state with every transition, by the whole error; compute all errors of the pass first, then take "
         "means.": _batch(_sum, new_values=True),
-        "the successor's value plays no part in your errors.": _batch(_mean, successor_weight=0),
-        "the discount does nothing.": fixed(lambda s, r, gamma, *rest: (s, r, 1.0, *rest)),
-        "the step size does nothing.": fixed(lambda s, r, g, n, step_size, n_passes: (s, r, g, n, 1.0, n_passes)),
-        "you make a single pass, whatever n_passes is.": fixed(
-            lambda s, r, g, n, step_size, n_passes: (s, r, g, n, step_size, 1)
-        ),
-        "you make one pass too few.": fixed(lambda *a: (*a[:-1], a[-1] - 1)),
-        "you make one pass too many.": fixed(lambda *a: (*a[:-1], a[-1] + 1)),
-        "the errors have the wrong sign.": lambda *a: -right(a[0], a[1], a[2], a[3], -a[4], a[5]),
-        "all your values are 0.": lambda *a: np.zeros(a[3]),
-        "a state that was never left holds NaN or infinity; do not divide by its count of 0.": lambda *a: np.where(
-            _left(a[0], a[3]), right(*a), np.nan
-        ),
+        "the successor's value plays no part in your errors.": _batch(successor_weight=0),
+        "the discount does nothing.": _batch_of_other(lambda gamma, step, passes: (1.0, step, passes)),
+        "the step size does nothing.": _batch_of_other(lambda gamma, step, passes: (gamma, 1.0, passes)),
+        "you make a single pass, whatever n_passes is.": _batch_of_other(lambda gamma, step, passes: (gamma, step, 1)),
+        "you make one pass too few.": _batch_of_other(lambda gamma, step, passes: (gamma, step, passes - 1)),
+        "you make one pass too many.": _batch_of_other(lambda gamma, step, passes: (gamma, step, passes + 1)),
+        "the errors have the wrong sign.": _batch(lambda *walk: -_mean(*walk)),
+        "all your values are 0.": _batch(lambda *walk: 0 * _mean(*walk)),
+        "a state that was never left holds NaN or infinity; do not divide by its count of 0.": _nan_where_never_left,
     }
     schedule = [(0.5, 3), (1.0, 1), (0.5, 1), (1.0, 4), (0.25, 2), (0.5, 2)]
     cases = {
@@ -151,13 +158,13 @@ def batch_td(answer):
         for (setting, walk), steps in zip(walks("policy_evaluation.batch_td").items(), schedule)
     }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         left = _left(arguments[0], arguments[3])
         if found[~left].any():
             return "a state that was never left moved; it should stay at 0."
         return "your values are off: after one pass from 0 with step size 1 each state should hold its mean reward."
 
-    judge_function(answer, right, cases, mistakes, otherwise)
+    judge_function(answer, _batch(), cases, mistakes, advice)
     return "With many passes it settles where every state's mean error is 0."
 
 
@@ -166,9 +173,10 @@ def batch_td(answer):
 
 def bonus(answer):
     """A function (values, c, gamma) -> values after every reward was raised by c."""
-    rng, cases = generator("policy_evaluation.bonus"), {}
-    for gamma, c in [(0.6, 1.3), (0.9, -0.7), (0.25, 2.0), (0.0, 0.8)]:
-        cases[f"at gamma = {gamma} and c = {c}"] = rng.normal(size=4), c, gamma
+
+    def right(values, c, gamma):
+        return values + c / (1 - gamma)
+
     mistakes = {
         "you count only the first of the extra rewards.": lambda v, c, g: v + c,
         "you count two of the extra rewards; they never end.": lambda v, c, g: v + c + g * c,
@@ -184,13 +192,15 @@ def bonus(answer):
         "you multiply the extra reward by 1 - gamma.": lambda v, c, g: v + c * (1 - g),
         "the extra reward comes in every step, not once for each state.": lambda v, c, g: v + c * len(v),
     }
-    judge_function(
-        answer,
-        lambda v, c, g: v + c / (1 - g),
-        cases,
-        mistakes,
-        "your values are off: a state gets the extra reward at once and after every later step, each time discounted.",
+    rng = generator("policy_evaluation.bonus")
+    cases = {
+        f"at gamma = {gamma} and c = {c}": (rng.normal(size=4), c, gamma)
+        for gamma, c in [(0.6, 1.3), (0.9, -0.7), (0.25, 2.0), (0.0, 0.8)]
+    }
+    advice = (
+        "your values are off: a state gets the extra reward at once and after every later step, each time discounted."
     )
+    judge_function(answer, right, cases, mistakes, advice)
 
 
 # ------------------------------------------------------------------------------------------- Monte Carlo
@@ -229,30 +239,24 @@ def first_visit(answer):
             states, rewards, gamma, n_states
         )
 
-    mistakes = [
-        ("you average over all visits; only the first counts.", _visits(lambda returns, k: returns[k].mean())),
-        ("you keep the last visit of each state instead of the first.", _visits(lambda returns, k: returns[k[-1]])),
-        ("you add up the returns of all visits; only the first counts.", _visits(lambda returns, k: returns[k].sum())),
-        ("you keep the largest return; the first counts.", _visits(lambda returns, k: returns[k].max())),
-        ("you count only the first reward after the visit.", lambda s, r, g, n: right(s, r, 0.0, n)),
-        ("later rewards are not discounted.", lambda s, r, g, n: right(s, r, 1.0, n)),
-        ("discounts count from the visit, not from the start of the walk.", from_the_start),
-        ("the reward for leaving counts in full; yours is discounted already.", other_returns(lambda r, g: g * r)),
-        (
-            "each return went to the state that was entered; it belongs to the state that was left.",
-            _visits(entered=True),
-        ),
-        ("your walk starts at the second state; the first state is visited, too.", _visits(start=1)),
-        ("the last reward is missing.", other_returns(lambda r, g: np.append(r[:-1], 0))),
-        ("a state that was never left should get NaN.", _visits(unseen=0.0)),
-        (
-            "the last state was entered, but if it was not left before, it should get NaN like all that were never "
-            "left.",
-            _visits(last_too=True),
-        ),
-    ]
+    mistakes = {
+        "you average over all visits; only the first counts.": _visits(lambda returns, k: returns[k].mean()),
+        "you keep the last visit of each state instead of the first.": _visits(lambda returns, k: returns[k[-1]]),
+        "you add up the returns of all visits; only the first counts.": _visits(lambda returns, k: returns[k].sum()),
+        "you keep the largest return; the first counts.": _visits(lambda returns, k: returns[k].max()),
+        "you count only the first reward after the visit.": lambda s, r, g, n: right(s, r, 0.0, n),
+        "later rewards are not discounted.": lambda s, r, g, n: right(s, r, 1.0, n),
+        "discounts count from the visit, not from the start of the walk.": from_the_start,
+        "the reward for leaving counts in full; yours is discounted already.": other_returns(lambda r, g: g * r),
+        "each return went to the state that was entered; it belongs to the state that was left.": _visits(entered=True),
+        "your walk starts at the second state; the first state is visited, too.": _visits(start=1),
+        "the last reward is missing.": other_returns(lambda r, g: np.append(r[:-1], 0)),
+        "a state that was never left should get NaN.": _visits(unseen=0.0),
+        "the last state was entered, but if it was not left before, it should get NaN like all that were never "
+        "left.": _visits(last_too=True),
+    }
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         left = _left(arguments[0], arguments[3])
         if not np.isfinite(found[left]).all():
             return "a state that was left has no finite value."
@@ -261,7 +265,7 @@ def first_visit(answer):
         return "your values are off: the return of a visit adds up all later rewards, discounted."
 
     cases = walks("policy_evaluation.first_visit")
-    judge_function(answer, right, cases, mistakes, otherwise)
+    judge_function(answer, right, cases, mistakes, advice)
 
 
 # ------------------------------------------------------------------------------------------------ labels
@@ -269,8 +273,8 @@ def first_visit(answer):
 
 def hidden(answer):
     """(transition, reward, labels): the certainty equivalence of the labels is wrong by more than 1/2."""
-    three = isinstance(answer, (tuple, list)) and len(answer) == 3
-    expect(three, f"your example should be three things, (transition, reward, labels); it is {_count_or_kind(answer)}.")
+    kind = f"{len(answer)} things" if isinstance(answer, (tuple, list)) else described(answer)
+    expect(has_parts(answer, 3), f"your example should be three things, (transition, reward, labels); it is {kind}.")
     transition = numbers(answer[0], ("S", "S"), "your transition matrix").astype(np.float64)
     n_states = len(transition)
     expect(
@@ -298,15 +302,11 @@ def hidden(answer):
     return f"The model of the labels is off by {gap:.2f}, however long the walk."
 
 
-def _count_or_kind(answer):
-    return f"{len(answer)} things" if isinstance(answer, (tuple, list)) else described(answer)
-
-
 # ----------------------------------------------------------------------------------------------- bug lab
 
 
 def _equivalence(
-    rows=lambda pairs, states: pairs.sum(axis=1, keepdims=True), reward=lambda *walk: None, turned=False, discount=1.0
+    rows=lambda pairs, states: pairs.sum(axis=1, keepdims=True), reward=_mean, transposed=False, discount=1.0
 ):
     """Certainty equivalence with something wrong in the rows or the rewards of its model."""
 
@@ -314,102 +314,60 @@ def _equivalence(
         pairs = np.zeros((n_states, n_states))
         np.add.at(pairs, (states[:-1], states[1:]), 1)
         transition = pairs / np.maximum(rows(pairs, states), 1)
-        mean = np.bincount(states[:-1], weights=rewards, minlength=n_states) / pairs.sum(axis=1)
-        other = reward(states, rewards, n_states)
-        chosen = mean if other is None else other
-        return np.linalg.solve(np.eye(n_states) - discount * gamma * (transition.T if turned else transition), chosen)
+        system = np.eye(n_states) - discount * gamma * (transition.T if transposed else transition)
+        return np.linalg.solve(system, reward(states, rewards, n_states))
 
     return function
 
 
-def _count(states, n_states):
-    return np.bincount(states, minlength=n_states)
-
-
-def _last_reward(states, rewards, n_states):
-    found = np.zeros(n_states)
-    found[states[:-1]] = rewards
-    return found
-
-
 def bug(answer):
     """A mended `suspect(states, rewards, gamma, n_states)`."""
-    mistakes = [
-        (
-            "nothing has changed: the values still stay close to the rewards.",
-            _equivalence(lambda pairs, states: pairs.sum()),
+    mistakes = {
+        "nothing has changed: the values still stay close to the rewards.": _equivalence(
+            lambda pairs, states: pairs.sum()
         ),
-        (
-            "you divide the row of a state by how often it was entered; count how often it was left.",
-            _equivalence(lambda pairs, states: pairs.sum(axis=0)[:, None]),
+        "you divide the row of a state by how often it was entered; count how often it was left.": _equivalence(
+            lambda pairs, states: pairs.sum(axis=0)[:, None]
         ),
-        (
-            "you divide by how often the state of the column was entered: now the columns sum to 1, not the rows.",
-            _equivalence(lambda pairs, states: pairs.sum(axis=0, keepdims=True)),
+        "you divide by how often the state of the column was entered: now the columns sum to 1, not the rows.": (
+            _equivalence(lambda pairs, states: pairs.sum(axis=0, keepdims=True))
         ),
-        (
-            "you divide column by column; divide each row by its own count.",
-            _equivalence(lambda pairs, states: pairs.sum(axis=1)[None]),
+        "you divide column by column; divide each row by its own count.": _equivalence(
+            lambda pairs, states: pairs.sum(axis=1)[None]
         ),
-        (
-            "you count the end of the walk as if that state were left once more.",
+        "you count the end of the walk as if that state were left once more.": (
             _equivalence(lambda pairs, states: _count(states, len(pairs))[:, None]),
-        ),
-        (
-            "you count the end of the walk as if that state were left once more.",
             _equivalence(
                 lambda pairs, states: _count(states, len(pairs))[:, None],
-                lambda s, r, n: np.bincount(s[:-1], r, n) / _count(s, n),
+                _sum_over_visits,
             ),
         ),
-        ("you do not divide the counts at all.", _equivalence(lambda pairs, states: np.ones((1, 1)))),
-        ("your transition matrix is transposed.", _equivalence(turned=True)),
-        ("these are the mean rewards: the future plays no part any more.", _equivalence(discount=0.0)),
-        ("all your values are 0.", lambda s, r, g, n: np.zeros(n)),
-        (
-            "your rewards are sums; take the mean reward of each state.",
-            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n)),
+        "you do not divide the counts at all.": _equivalence(lambda pairs, states: np.ones((1, 1))),
+        "your transition matrix is transposed.": _equivalence(transposed=True),
+        "these are the mean rewards: the future plays no part any more.": _equivalence(discount=0.0),
+        "all your values are 0.": lambda s, r, g, n: np.zeros(n),
+        "your rewards are sums; take the mean reward of each state.": _equivalence(reward=_sum),
+        "your rewards are divided by the number of all transitions; divide by how often the state was left.": (
+            _equivalence(reward=_sum_over_transitions)
         ),
-        (
-            "your rewards are divided by the number of all transitions; divide by how often the state was left.",
-            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n) / len(r)),
+        "you divide the rewards of a state by how often it was entered; count how often it was left.": (
+            _equivalence(reward=_sum_over_entries)
         ),
-        (
-            "you divide the rewards of a state by how often it was entered; count how often it was left.",
-            _equivalence(reward=lambda s, r, n: np.bincount(s[:-1], r, n) / np.maximum(_count(s[1:], n), 1)),
+        "you divide by how often a state was entered; count how often it was left.": _equivalence(
+            lambda pairs, states: pairs.sum(axis=0)[:, None],
+            _sum_over_entries,
         ),
-        (
-            "you divide by how often a state was entered; count how often it was left.",
-            _equivalence(
-                lambda pairs, states: pairs.sum(axis=0)[:, None],
-                lambda s, r, n: np.bincount(s[:-1], r, n) / np.maximum(_count(s[1:], n), 1),
-            ),
+        "the rewards went to the states that were entered; they are paid for leaving.": (
+            _equivalence(reward=_mean_where_entered)
         ),
-        (
-            "the rewards went to the states that were entered; they are paid for leaving.",
-            _equivalence(reward=lambda s, r, n: np.bincount(s[1:], r, n) / np.maximum(_count(s[1:], n), 1)),
-        ),
-        (
-            "the reward of a state is the mean over its visits, not that of the last visit.",
-            _equivalence(reward=_last_reward),
-        ),
-    ]
-    judge_function(
-        answer,
-        _equivalence(),
-        walks("policy_evaluation.bug", all_left=True),
-        mistakes,
+        "the reward of a state is the mean over its visits, not that of the last visit.": _equivalence(reward=_last),
+    }
+    advice = (
         "your values are off. Count the pairs of a short walk by hand: what should each row of the model be, and what "
-        "the reward of each state?",
+        "the reward of each state?"
     )
+    judge_function(answer, _equivalence(), walks("policy_evaluation.bug", all_left=True), mistakes, advice)
     return "Rows that sum to 1 give the future its full weight."
 
 
-EXERCISES = {
-    "circle": circle,
-    "batch_td": batch_td,
-    "bonus": bonus,
-    "first_visit": first_visit,
-    "hidden": hidden,
-    "bug": bug,
-}
+EXERCISES = circle, batch_td, bonus, first_visit, hidden, bug

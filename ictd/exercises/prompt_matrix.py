@@ -1,23 +1,12 @@
-"""Exercises of the chapter on the prompt matrix."""
+"""Exercises of the chapter on the prompt matrix; the statements stand in book/prompt_matrix.ipynb."""
 
 import numpy as np
 
 from ictd import features, mrp, prompt, td
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    described,
-    expect,
-    generator,
-    judge,
-    judge_function,
-    name_mistake,
-    numbers,
-)
-from ictd.exercises._layers import softmax
+from ictd.exercises._answers import NotYet, call, described, expect, has_parts, numbers
+from ictd.exercises._checking import generator, judge, judge_function, name_mistake
+from ictd.exercises._layers import embedded, softmax
+from ictd.exercises._values import ROUNDED, close, nearly
 
 
 def _data(rng, n=7, n_states=4, dim=3, gamma=0.8):
@@ -47,73 +36,68 @@ def _on_its_side(answer, shape):
 
 def _explain_rows(found, x, rewards, values, gamma):
     """Raise the reason why a prompt is not the right one, row by row."""
-    n, d = len(rewards), x.shape[1]
-    right, row = prompt.build_prompt(x, rewards, values, gamma), prompt.rows(d)
+    right, row = prompt.build_prompt(x, rewards, values, gamma), prompt.rows(x.shape[1])
 
-    def agree(one, other):
-        return close(one, other, ROUNDING)
+    def explain(place, mistakes, advice):
+        if not nearly(found[place], right[place]):
+            name_mistake(found[place], right[place], mistakes)
+            raise NotYet(advice)
 
-    expect(not agree(found.T, right), "your matrix lies on its side: columns are positions, rows are what is known.")
-    expect(
-        agree(found[row.features], right[row.features]) or not agree(found[row.features], x.reshape(d, n + 1)),
-        "you reshaped the features, which mixes them; rows and columns should change places.",
+    name_mistake(
+        found, right, {"your matrix lies on its side: columns are positions, rows are what is known.": right.T}
     )
-    expect(
-        agree(found[row.features], right[row.features]),
+    explain(
+        row.features,
+        {"you reshaped the features, which mixes them; rows and columns should change places.": x.reshape(x.T.shape)},
         "the feature rows should hold the features of the column's state: one state per column, one feature per row.",
     )
-    reward, target, value = found[row.reward], found[row.target], found[row.value]
-    expect(
-        not (agree(reward[1:], rewards) and not agree(reward, right[row.reward])),
-        "your rewards stand one column too far to the right: a reward belongs to the state that is left.",
-    )
-    expect(
-        not (agree(reward[:n], rewards) and abs(reward[n]) > ROUNDING),
-        "the query has not been left yet; its column should hold a placeholder in the reward row.",
-    )
-    expect(
-        n < 2 or not agree(reward, np.append(rewards[1:], [0, 0])),
-        "the rewards stand one column too far to the left, and the first one is lost.",
-    )
-    expect(
-        agree(reward, right[row.reward]),
+    reward, target = found[row.reward], found[row.target]
+    explain(
+        row.reward,
+        {
+            "your rewards stand one column too far to the right: a reward belongs to the state that is left.": (
+                np.append(reward[0], rewards)
+            ),
+            "the query has not been left yet; its column should hold a placeholder in the reward row.": (
+                np.append(rewards, reward[-1])
+            ),
+            "the rewards stand one column too far to the left, and the first one is lost.": (
+                np.append(rewards[1:], [0, 0])
+            ),
+        },
         "the reward row should hold, in each column, the reward for leaving its state.",
     )
-    expect(
-        agree(value, right[row.value]) or not (agree(value, right[row.target]) and agree(target, right[row.value])),
-        "the two memories are exchanged: the value memory is the lowest row.",
+    memories = [row.target, row.value]
+    name_mistake(
+        found[memories],
+        right[memories],
+        {"the two memories are exchanged: the value memory is the lowest row.": right[memories[::-1]]},
     )
-    expect(agree(value, values), "the value row should hold the values of the columns' own states, the query included.")
-    shifted = np.append(values[1:], 0)
-    own = "the target row should speak of the next column's state; yours speaks of the column's own."
-    wraps = "the target of the query wraps around to the first column; nothing follows the query."
-    rewarded = "the target row holds reward plus discounted value; the reward has a row of its own."
-    mistakes = [
-        ("the target row lacks the discount.", shifted),
-        (own, gamma * values),
-        (own, np.append(gamma * values[:-1], 0)),
-        (own, values),
-        (
-            "the target row should speak of the next column's state; yours speaks of the previous one.",
-            gamma * np.append(0, values[:-1]),
+    explain(row.value, {}, "the value row should hold the values of the columns' own states, the query included.")
+    reward, shifted = np.append(rewards, 0), np.append(values[1:], 0)
+    mistakes = {
+        "the target row lacks the discount.": shifted,
+        "the target row should speak of the next column's state; yours speaks of the column's own.": (
+            gamma * values,
+            np.append(gamma * values[:-1], 0),
+            values,
         ),
-        (wraps, gamma * np.roll(values, -1)),
-        (wraps, np.roll(values, -1)),
-        ("the target row is 0; with values that are not 0 it has to hold their discounted copies.", np.zeros(n + 1)),
-        (rewarded, np.append(rewards, 0) + gamma * shifted),
-        ("the target row is discounted twice.", gamma**2 * shifted),
-        (
-            "the target row holds TD errors; it should hold what goes into them.",
-            np.append(rewards, 0) + gamma * shifted - values,
+        "the target row should speak of the next column's state; yours speaks of the previous one.": (
+            gamma * np.append(0, values[:-1])
         ),
-    ]
+        "the target of the query wraps around to the first column; nothing follows the query.": (
+            gamma * np.roll(values, -1),
+            np.roll(values, -1),
+        ),
+        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": 0 * values,
+        "the target row holds reward plus discounted value; the reward has a row of its own.": reward + gamma * shifted,
+        "the target row is discounted twice.": gamma**2 * shifted,
+        "the target row holds TD errors; it should hold what goes into them.": reward + gamma * shifted - values,
+    }
     name_mistake(target, right[row.target], mistakes)
-    expect(
-        not agree(target[:n], right[row.target, :n]) or abs(target[n]) < ROUNDING,
-        "the target of the query should be 0.",
-    )
-    expect(
-        agree(target, right[row.target]),
+    explain(
+        row.target,
+        {"the target of the query should be 0.": np.append(right[row.target, :-1], target[-1])},
         "the target row should hold the discount times the value of the next column.",
     )
 
@@ -134,17 +118,27 @@ def by_hand(answer):
     right = prompt.build_prompt(x, rewards, values, HAND_GAMMA)
     if close(answer, right):
         return "Its last column is the query; its reward and target are placeholders."
-    expect(
-        not close(answer[:3], features.one_hot(3)[[0, 1, 2, 0]].T),
-        "your columns show the walk of the text; the walk here visits B, A, C, B.",
-    )
-    expect(
-        not close(answer, np.vstack([right[3:], right[:3]])), "the features should stand above the reward, not below."
-    )
-    expect(
-        not close(answer[5, :3], np.array(HAND_VALUES)), "the values stand in the order A, B, C; the walk has another."
-    )
-    expect(not close(answer[4:], 0 * right[4:]), "both memories are 0; that is the prompt before the first step.")
+    for part, mistakes in [  # the features first, which tell the walk
+        (
+            slice(3),
+            {
+                "your columns show the walk of the text; the walk here visits B, A, C, B.": (
+                    features.one_hot(3)[[0, 1, 2, 0]].T
+                )
+            },
+        ),
+        (slice(None), {"the features should stand above the reward, not below.": np.vstack([right[3:], right[:3]])}),
+        (
+            5,
+            {
+                "the values stand in the order A, B, C; the walk has another.": (
+                    np.append(HAND_VALUES, answer[5, 3])  # whatever the query holds
+                )
+            },
+        ),
+        (slice(4, None), {"both memories are 0; that is the prompt before the first step.": 0 * right[4:]}),
+    ]:
+        name_mistake(answer[part], right[part], mistakes)
     _explain_rows(answer, x, rewards, values, HAND_GAMMA)
     raise NotYet("one of the rows differs from what the walk says.")
 
@@ -155,7 +149,7 @@ _SIZES = [(7, 3, 0.8), (5, 3, 0.6), (1, 1, 0.9), (12, 5, 0.8), (4, 1, 0.5), (6, 
 
 
 def _prompts(answer, cases, right):
-    """Accept a function whose prompts are right; otherwise explain the first that is not."""
+    """Accept a function whose prompts are right; advice explain the first that is not."""
     found = []
     for setting, arguments in cases.items():
         shape = right(*arguments).shape
@@ -166,12 +160,12 @@ def _prompts(answer, cases, right):
         )
         found.append(numbers(result, shape, f"{setting} your prompt"))
 
-    def explain(case, result):
-        x, rewards, values, gamma = (*case[1], np.zeros(len(case[1][0])), 0.0)[:4]
+    def advice(arguments, result):
+        x, rewards, values, gamma = (*arguments, np.zeros(len(arguments[0])), 0.0)[:4]  # without values, all are 0
         _explain_rows(result, x, rewards, values, gamma)
-        return f"{case[0]} one of the rows is off."
+        return "one of the rows is off."
 
-    judge(found, list(cases.items()), lambda case: right(*case[1]), {}, explain)
+    judge(found, right, list(cases.items()), {}, advice)
 
 
 def build(answer):
@@ -190,7 +184,7 @@ def reader(answer):
         setting = f"for d = {dim} and n = {n}"
         matrices = call(answer, dim, n, where=setting)
         expect(
-            isinstance(matrices, (tuple, list)) and len(matrices) == 2,
+            has_parts(matrices, 2),
             f"your function should return two matrices, B and C; it returned {described(matrices)}.",
         )
         B = numbers(matrices[0], (1, dim + 3), f"your B {setting}")
@@ -199,45 +193,39 @@ def reader(answer):
             rng = generator("prompt_matrix.reader", n, dim, gamma)
             Z = prompt.build_prompt(*_data(rng, n=n, dim=dim, gamma=gamma))
             found.append((B @ Z @ C)[0].astype(np.result_type(B, C)))
-            cases.append((setting, Z, B))
+            cases.append((setting, (Z, B)))
 
-    def errors(Z):
-        return Z[-3] + Z[-2] - Z[-1]
+    def errors(Z, B):
+        return (Z[-3] + Z[-2] - Z[-1])[:-1]
 
     mistakes = {
-        "your errors have the wrong sign.": lambda case: -errors(case[1])[:-1],
-        "your C drops the first column; the column without a TD error is another one.": lambda case: errors(case[1])[
-            1:
+        "your errors have the wrong sign.": lambda Z, B: -errors(Z, B),
+        "your C drops the first column; the column without a TD error is another one.": lambda Z, B: (
+            Z[-3] + Z[-2] - Z[-1]
+        )[1:],
+        "your errors come in reverse order.": lambda Z, B: errors(Z, B)[::-1],
+        "the value of the state that is left should be taken away.": lambda Z, B: (Z[-3] + Z[-2] + Z[-1])[:-1],
+        "the target memory is missing. Which three rows of a column make a TD error?": lambda Z, B: (Z[-3] - Z[-1])[
+            :-1
         ],
-        "your errors come in reverse order.": lambda case: errors(case[1])[-2::-1],
-        "the value of the state that is left should be taken away.": lambda case: (
-            np.array([1, 1, 1]) @ case[1][-3:, :-1]
-        ),
-        "the target memory is missing. Which three rows of a column make a TD error?": lambda case: (
-            case[1][-3] - case[1][-1]
+        "the reward is missing. Which three rows of a column make a TD error?": lambda Z, B: (Z[-2] - Z[-1])[:-1],
+        "the value of the state that is left is missing. Which three rows of a column make a TD error?": lambda Z, B: (
+            Z[-3] + Z[-2]
         )[:-1],
-        "the reward is missing. Which three rows of a column make a TD error?": lambda case: (
-            case[1][-2] - case[1][-1]
-        )[:-1],
-        "the value of the state that is left is missing. Which three rows of a column make a TD error?": lambda case: (
-            case[1][-3] + case[1][-2]
-        )[:-1],
-        "the value should be taken away and the target added; yours is the other way round.": lambda case: (
-            case[1][-3] - case[1][-2] + case[1][-1]
+        "the value should be taken away and the target added; yours is the other way round.": lambda Z, B: (
+            Z[-3] - Z[-2] + Z[-1]
         )[:-1],
     }
 
-    def otherwise(case, result):
-        setting, Z, B = case
+    def advice(arguments, found):
+        Z, B = arguments
         if close(B[0], np.append(np.zeros(len(Z) - 3), [1, 1, -1])):
-            return (
-                f"{setting} your B is right, but C does not pick the columns that hold TD errors, one after the other."
-            )
+            return "your B is right, but C does not pick the columns that hold TD errors, one after the other."
         if B[0, :-3].any():
-            return f"{setting} your B mixes features into the errors; a TD error does not depend on them."
-        return f"{setting} the product is not the row of TD errors. Which three rows of a column make one?"
+            return "your B mixes features into the errors; a TD error does not depend on them."
+        return "the product is not the row of TD errors. Which three rows of a column make one?"
 
-    judge(found, cases, lambda case: errors(case[1])[:-1], mistakes, otherwise)
+    judge(found, errors, cases, mistakes, advice)
     return "Features have no part in it, and the query has none either."
 
 
@@ -259,6 +247,47 @@ def _warm(
 
 def warm_start(answer):
     """A function (Z, values, gamma) -> new prompts, with any leading dimensions."""
+    old_target = "the target memory is still the old one; a warm start has to write both rows."
+    own = "the target row should speak of the next column's state; yours speaks of the column's own."
+    not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
+    mistakes = {
+        "the value row should hold the new values; nothing has changed.": lambda Z, v, g: Z,
+        "the value row should hold the new values; yours holds the old ones.": _warm(value=lambda Z, v: Z[..., -1, :]),
+        "the value row should hold the new values; you add them to the old ones.": _warm(
+            value=lambda Z, v: Z[..., -1, :] + v
+        ),
+        old_target: (
+            _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1]),
+            _warm(lambda Z, v, g: Z[..., -2, :-1]),
+        ),
+        "the target row is 0; with values that are not 0 it has to hold their discounted copies.": _warm(
+            lambda Z, v, g: 0
+        ),
+        "the target row lacks the discount.": _warm(lambda Z, v, g: v[..., 1:]),
+        "the target row is made of the old values.": _warm(lambda Z, v, g: g * Z[..., -1, 1:]),
+        "the new targets are added to the old ones; they should replace them.": _warm(
+            lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]
+        ),
+        own: (
+            _warm(lambda Z, v, g: g * v[..., :-1]),
+            _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1]),
+        ),
+        "the target row should speak of the next column's state; yours speaks of the previous one.": _warm(
+            lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
+            lambda Z, v, g: g * v[..., -2],
+        ),
+        not_zero: (
+            _warm(last=lambda Z, v, g: Z[..., -2, -1]),
+            _warm(last=lambda Z, v, g: g * v[..., -1]),
+        ),
+        "the target of the query wraps around to the first column; set it to 0.": _warm(
+            last=lambda Z, v, g: g * v[..., 0]
+        ),
+        "the two rows are exchanged: the value memory is the lowest row.": lambda Z, v, g: np.concatenate(
+            [Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2
+        ),
+    }
+
     rng, cases = generator("prompt_matrix.warm_start"), {}
     for front, d, n, gamma in [
         ((), 3, 6, 0.7),
@@ -269,79 +298,22 @@ def warm_start(answer):
     ]:
         Z = rng.standard_normal((*front, d + 3, n + 1))  # the old memories need not be consistent
         cases[f"for prompts of shape {Z.shape} and gamma = {gamma}"] = Z, rng.standard_normal((*front, n + 1)), gamma
-    old_target = "the target memory is still the old one; a warm start has to write both rows."
-    own = "the target row should speak of the next column's state; yours speaks of the column's own."
-    not_zero = "the target of the query is not 0. The old prompt may hold anything there, so set it."
-    mistakes = [
-        ("the value row should hold the new values; nothing has changed.", lambda Z, v, g: Z),
-        (
-            "the value row should hold the new values; yours holds the old ones.",
-            _warm(value=lambda Z, v: Z[..., -1, :]),
-        ),
-        (
-            "the value row should hold the new values; you add them to the old ones.",
-            _warm(value=lambda Z, v: Z[..., -1, :] + v),
-        ),
-        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1], lambda Z, v, g: Z[..., -2, -1])),
-        (old_target, _warm(lambda Z, v, g: Z[..., -2, :-1])),
-        (
-            "the target row is 0; with values that are not 0 it has to hold their discounted copies.",
-            _warm(lambda Z, v, g: 0),
-        ),
-        ("the target row lacks the discount.", _warm(lambda Z, v, g: v[..., 1:])),
-        ("the target row is made of the old values.", _warm(lambda Z, v, g: g * Z[..., -1, 1:])),
-        (
-            "the new targets are added to the old ones; they should replace them.",
-            _warm(lambda Z, v, g: Z[..., -2, :-1] + g * v[..., 1:], lambda Z, v, g: Z[..., -2, -1]),
-        ),
-        (own, _warm(lambda Z, v, g: g * v[..., :-1])),
-        (own, _warm(lambda Z, v, g: g * v[..., :-1], lambda Z, v, g: g * v[..., -1])),
-        (
-            "the target row should speak of the next column's state; yours speaks of the previous one.",
-            _warm(
-                lambda Z, v, g: np.concatenate([0 * v[..., :1], g * v[..., :-2]], axis=-1),
-                lambda Z, v, g: g * v[..., -2],
-            ),
-        ),
-        (not_zero, _warm(last=lambda Z, v, g: Z[..., -2, -1])),
-        (not_zero, _warm(last=lambda Z, v, g: g * v[..., -1])),
-        (
-            "the target of the query wraps around to the first column; set it to 0.",
-            _warm(last=lambda Z, v, g: g * v[..., 0]),
-        ),
-        (
-            "the two rows are exchanged: the value memory is the lowest row.",
-            lambda Z, v, g: np.concatenate([Z[..., :-2, :], _warm()(Z, v, g)[..., [-1, -2], :]], axis=-2),
-        ),
-    ]
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         Z, values, gamma = arguments
-        if not close(found[..., :-2, :], Z[..., :-2, :], ROUNDING):
+        if not nearly(found[..., :-2, :], Z[..., :-2, :]):
             return "the features or the rewards have changed."
-        if not close(found[..., -1, :], values, ROUNDING):
+        if not nearly(found[..., -1, :], values):
             return "the value row should hold the new values."
-        if close(found[..., -2, :-1], gamma * values[..., 1:], ROUNDING):
+        if nearly(found[..., -2, :-1], gamma * values[..., 1:]):
             return not_zero
         return "the target row should hold the discounted values of the next columns."
 
-    judge_function(answer, _warm(), cases, mistakes, otherwise)
+    judge_function(answer, _warm(), cases, mistakes, advice)
     return "It works for any leading dimensions."
 
 
 # ---------------------------------------------------------------------------------------- find fault
-
-
-def find_fault(answer):
-    """A function (Z, gamma) -> the column in which the invariant fails, or None."""
-    dyadic = _dyadic_prompts()
-    _expect_faults_found(answer, dyadic)
-    for seed, n in [(8, 7), (9, 1), (10, 12)]:
-        x, rewards, values, gamma = _data(np.random.default_rng(seed), n=n)
-        found = _column(answer, prompt.build_prompt(x, rewards, values, gamma), gamma, "a prompt without a fault")
-        # the prompts before had numbers that float32 holds exactly
-        expect(found is None, f"you report a fault that is none. Your columns were {ROUNDED}")
-    return "Also a changed target of the query, and changes of either sign."
 
 
 def _dyadic_prompts():
@@ -368,19 +340,19 @@ def _expect_faults_found(answer, prompts):
         expect(found is None, f"you report column {found} in a prompt without a fault (n = {n}, gamma = {gamma}).")
     for Z, gamma in prompts:
         n = Z.shape[1] - 1
-        for line, name in ((-2, "target"), (-1, "value")):
+        for row, name in ((-2, "target"), (-1, "value")):
             for j in range(n + 1):
                 for size in (-(2.0**-10), 2.0, 2.0**-20):  # of either sign, also far smaller than the other entries
                     changed = Z.copy()
-                    changed[line, j] += size
+                    changed[row, j] += size
                     where = "the query" if j == n else f"column {j}"
                     what = f"a changed {name} of {where} (n = {n}, gamma = {gamma}, change {size:.3g})"
-                    _expect_column(answer, changed, gamma, what, _failing(line, j, gamma), n)
+                    _expect_column(answer, changed, gamma, what, _failing(row, j, gamma), n)
 
 
-def _failing(line, j, gamma):
+def _failing(row, j, gamma):
     """The column in which the invariant fails after one change."""
-    if line == -2:
+    if row == -2:
         return j
     return j - 1 if j and gamma else None
 
@@ -400,13 +372,23 @@ def _expect_column(answer, Z, gamma, what, right, n):
     )
 
 
+def find_fault(answer):
+    """A function (Z, gamma) -> the column in which the invariant fails, or None."""
+    _expect_faults_found(answer, _dyadic_prompts())
+    for seed, n in [(8, 7), (9, 1), (10, 12)]:
+        x, rewards, values, gamma = _data(np.random.default_rng(seed), n=n)
+        found = _column(answer, prompt.build_prompt(x, rewards, values, gamma), gamma, "a prompt without a fault")
+        # the prompts before had numbers that float32 holds exactly
+        expect(found is None, f"you report a fault that is none. Your columns were {ROUNDED}")
+    return "Also a changed target of the query, and changes of either sign."
+
+
 # ---------------------------------------------------------------------------------------- late value
 
 
 def _late(
     reward=lambda P, r, mu: (mu * r) @ P / mu,
     transition=lambda P, mu: P,
-    after=lambda values, P: values,
     discount=lambda gamma: gamma,
 ):
     """The limit with something wrong in the reward that the states are paid, or in where they lead."""
@@ -414,7 +396,7 @@ def _late(
     def function(P, r, gamma):
         mu = mrp.MRP(P, r, gamma).stationary()
         matrix = np.eye(len(r)) - discount(gamma) * transition(P, mu)
-        return after(np.linalg.solve(matrix, reward(P, r, mu)), P)
+        return np.linalg.solve(matrix, reward(P, r, mu))
 
     return function
 
@@ -425,13 +407,6 @@ def _backwards(P, mu):
 
 def late_value(answer):
     """A function (transition, reward, gamma) -> limit of the values with rewards one column too late."""
-    rng = generator("prompt_matrix.late_value")
-    cases = {}
-    for n_states, gamma in [(4, 0.8), (7, 0.95), (5, 0.0)]:
-        process = mrp.boyan_chain(n_states, gamma, rng)
-        cases[f"with {n_states} states and gamma = {gamma}"] = process.transition, process.reward, gamma
-    cases["with two states"] = np.array([[0.9, 0.1], [0.6, 0.4]]), rng.uniform(-1, 1, 2), 0.6
-    cases["on a circle of 4 states"] = np.eye(4)[[1, 2, 3, 0]], rng.uniform(-1, 1, 4), 0.8  # periodic
     successors = (
         "you pay each state the mean reward of its successors, which gives the expected value one step later; it "
         "gets the reward of its predecessors."
@@ -461,17 +436,25 @@ def late_value(answer):
         ),
     }
 
-    def otherwise(arguments, found):
+    rng = generator("prompt_matrix.late_value")
+    cases = {}
+    for n_states, gamma in [(4, 0.8), (7, 0.95), (5, 0.0)]:
+        process = mrp.boyan_chain(n_states, gamma, rng)
+        cases[f"with {n_states} states and gamma = {gamma}"] = process.transition, process.reward, gamma
+    cases["with two states"] = np.array([[0.9, 0.1], [0.6, 0.4]]), rng.uniform(-1, 1, 2), 0.6
+    cases["on a circle of 4 states"] = np.eye(4)[[1, 2, 3, 0]], rng.uniform(-1, 1, 4), 0.8  # periodic
+
+    def advice(arguments, found):
         P, r, gamma = arguments
         mu, true = mrp.MRP(P, r, gamma).stationary(), np.linalg.solve(np.eye(len(r)) - gamma * P, r)
-        if not close(mu @ found, mu @ true, ROUNDING):
+        if not nearly(mu @ found, mu @ true):
             return (
                 "the mean of your values, weighted by how often states are visited, differs from that of the true "
                 "values."
             )
         return "your values are off. First find what each state is paid: the mean reward for leaving its predecessors."
 
-    judge_function(answer, _late(), cases, mistakes, otherwise)
+    judge_function(answer, _late(), cases, mistakes, advice)
     return "The mean over the states is that of the true values."
 
 
@@ -521,9 +504,9 @@ def _target_like_left(T, gamma):
     return new
 
 
-def transition_step(answer):
-    """A function (T, gamma) -> new T, for columns that are transitions in any order."""
-    found, cases = [], []
+def _transition_prompts():
+    """Settings, prompts whose columns are transitions, and discounts: three steps on each of several walks."""
+    cases = []
     for n, d, gamma, shuffled, opposite in [
         (8, 3, 0.8, False, False),
         (8, 3, 0.8, True, False),
@@ -547,84 +530,66 @@ def transition_step(answer):
             setting = f"with {n} transition{'s' * (n > 1)}{' in random order' if shuffled else ''}, "
             setting += f"{'scores near -100, ' if opposite else ''}d = {d} and gamma = {gamma}, "
             setting += f"in step {t + 1},"
-            result = numbers(call(answer, T, gamma, where=setting), T.shape, f"{setting} your matrix", finite=False)
-            result[-2, -1] = T[-2, -1]
-            found.append(result)
-            cases.append((setting, T, gamma))
-    query = "the query takes part as a source. Leave its column out of the n sources (the query is none)."
-    mistakes = [
-        (
-            "each column moved by its own error only; it should move by the weighted errors of all.",
-            _transition_step(value=_own_error, target=lambda T, gamma, entered: T[-2, :-1]),
-        ),
-        (
-            "each column moved by its own error only; it should move by the weighted errors of all.",
-            _transition_step(value=_own_error),
-        ),
-        (
-            query,
-            _transition_step(lambda T: T[-3] + T[-2] - T[-1], lambda left, queries: softmax(left.T @ queries)),
-        ),
-        (query, _transition_step(weights=lambda left, queries: softmax(left.T @ queries)[:-1])),
-        (
-            query,
-            _transition_step(lambda T: T[-3] + np.append(T[-2, :-1], 0) - T[-1], lambda left, q: softmax(left.T @ q)),
-        ),
-        (
-            "the target memory has not moved; it holds a value that changes, too.",
-            _transition_step(target=lambda T, gamma, entered: T[-2, :-1]),
-        ),
-        ("you copy from the next column; in this layout neighbours need not follow each other.", _neighbours),
-        ("the target row lacks the discount.", _transition_step(target=lambda T, gamma, entered: T[-2, :-1] + entered)),
-        (
-            "the target row was replaced by what it should only move by.",
-            _transition_step(target=lambda T, gamma, entered: gamma * entered),
-        ),
-        ("the target memory moves with errors from after the step; take those from before it.", _late_targets),
-        (
-            "the target memory moves like the value of the state that is left; it holds that of the state that is "
-            "entered.",
-            _target_like_left,
-        ),
-        (
-            "your softmax runs along the wrong axis: for each query the weights of the sources sum to 1.",
-            _transition_step(weights=lambda left, queries: softmax(left[:, :-1].T @ queries, axis=1)),
-        ),
-        ("you left the target memory out of the TD errors.", _transition_step(lambda T: (T[-3] - T[-1])[:-1])),
-        ("you left the value memory out of the TD errors.", _transition_step(lambda T: (T[-3] + T[-2])[:-1])),
-        ("the TD errors have the wrong sign.", _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1])),
-        ("the value row was replaced by what it should only move by.", _transition_step(value=lambda T, heard: heard)),
-        (
-            "the query has not moved; it listens, too.",
-            _transition_step(value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1])),
-        ),
-        ("nothing has changed.", lambda T, gamma: T),
-    ]
+            cases.append((setting, (T, gamma)))
+    return cases
 
-    def otherwise(case, result):
-        setting, T, gamma = case
+
+_TRANSITION_MISTAKES = {
+    "each column moved by its own error only; it should move by the weighted errors of all.": (
+        _transition_step(value=_own_error, target=lambda T, gamma, entered: T[-2, :-1]),
+        _transition_step(value=_own_error),
+    ),
+    "the query takes part as a source. Leave its column out of the n sources (the query is none).": (
+        _transition_step(lambda T: T[-3] + T[-2] - T[-1], lambda left, queries: softmax(left.T @ queries)),
+        _transition_step(weights=lambda left, queries: softmax(left.T @ queries)[:-1]),
+        _transition_step(lambda T: T[-3] + np.append(T[-2, :-1], 0) - T[-1], lambda left, q: softmax(left.T @ q)),
+    ),
+    "the target memory has not moved; it holds a value that changes, too.": _transition_step(
+        target=lambda T, gamma, entered: T[-2, :-1]
+    ),
+    "you copy from the next column; in this layout neighbours need not follow each other.": _neighbours,
+    "the target row lacks the discount.": _transition_step(target=lambda T, gamma, entered: T[-2, :-1] + entered),
+    "the target row was replaced by what it should only move by.": _transition_step(
+        target=lambda T, gamma, entered: gamma * entered
+    ),
+    "the target memory moves with errors from after the step; take those from before it.": _late_targets,
+    "the target memory moves like the value of the state that is left; it holds that of the state that is "
+    "entered.": _target_like_left,
+    "your softmax runs along the wrong axis: for each query the weights of the sources sum to 1.": _transition_step(
+        weights=lambda left, queries: softmax(left[:, :-1].T @ queries, axis=1)
+    ),
+    "you left the target memory out of the TD errors.": _transition_step(lambda T: (T[-3] - T[-1])[:-1]),
+    "you left the value memory out of the TD errors.": _transition_step(lambda T: (T[-3] + T[-2])[:-1]),
+    "the TD errors have the wrong sign.": _transition_step(lambda T: -(T[-3] + T[-2] - T[-1])[:-1]),
+    "the value row was replaced by what it should only move by.": _transition_step(value=lambda T, heard: heard),
+    "the query has not moved; it listens, too.": _transition_step(
+        value=lambda T, h: np.append((T[-1] + h)[:-1], T[-1, -1])
+    ),
+    "nothing has changed.": lambda T, gamma: T,
+}
+
+
+def transition_step(answer):
+    """A function (T, gamma) -> new T, for columns that are transitions in any order."""
+
+    def advice(arguments, result):
+        T, gamma = arguments
         right = _transition_step()(T, gamma)
-        if not np.isfinite(result).all():
-            return f"{setting} your matrix holds NaN or infinity."
-        if not close(result[:-2], T[:-2], ROUNDING):
-            return f"{setting} features or rewards have changed; only the memories may."
-        if not close(result[-1], right[-1], ROUNDING):
+        if not nearly(result[:-2], T[:-2]):
+            return "features or rewards have changed; only the memories may."
+        if not nearly(result[-1], right[-1]):
             return (
-                f"{setting} the value row is off. Compare the first block of the query column with that of the n "
+                "the value row is off. Compare the first block of the query column with that of the n "
                 "source columns (the query is none), and weight the errors from before the step."
             )
-        return (
-            f"{setting} the target row is off. It should move like the value of the state that is entered, times the "
-            "discount."
-        )
+        return "the target row is off. It should move like the value of the state that is entered, times the discount."
 
-    judge(
-        found,
-        cases,
-        lambda case: _transition_step()(case[1], case[2]),
-        [(reason, lambda case, wrong=wrong: wrong(case[1], case[2])) for reason, wrong in mistakes],
-        otherwise,
-    )
+    found, cases = [], _transition_prompts()
+    for setting, (T, gamma) in cases:
+        result = numbers(call(answer, T, gamma, where=setting), T.shape, f"{setting} your matrix", finite=False)
+        result[-2, -1] = T[-2, -1]  # free
+        found.append(result)
+    judge(found, _transition_step(), cases, _TRANSITION_MISTAKES, advice, "your matrix")
     return "The columns may stand in any order; two softmaxes per step replace the shift."
 
 
@@ -639,32 +604,25 @@ def _step(
     weights=_masked,
     error=lambda Z: Z[-3] + Z[-2] - Z[-1],
     target=lambda Z, values, gamma: np.append(gamma * values[1:], Z[-2, -1]),
-    turned=False,
+    transposed=False,
 ):
     """The chapter's step with something wrong in it; weights belong to all columns as sources."""
 
     def function(Z, A, gamma):
         new = Z.copy()
-        new[-1] += error(Z) @ weights(Z.T @ (A.T if turned else A) @ Z)
+        new[-1] += error(Z) @ weights(Z.T @ (A.T if transposed else A) @ Z)
         new[-2] = target(Z, new[-1], gamma)
         return new
 
     return function
 
 
+def _zero_score(scores):
+    return softmax(np.vstack([scores[:-1], 0 * scores[:1]]))
+
+
 def bug_step(answer):
     """A mended `suspect_step(Z, A, gamma)`."""
-    cases = {}
-    for setting, (x, rewards, values, gamma) in _cases(
-        "bug_step", [(7, 3, 0.8), (5, 3, 0.6), (1, 2, 0.9), (6, 1, 0.5), (4, 2, 0.0)]
-    ).items():
-        d = x.shape[1]
-        A = np.zeros((d + 3, d + 3))
-        A[:d, :d] = generator("prompt_matrix.bug_step", setting).standard_normal((d, d))
-        cases[setting] = prompt.build_prompt(x, rewards, values, gamma), A, gamma
-    x, A = np.hstack([np.ones((len(x), 1)), x]), np.pad(A, ((1, 0), (1, 0)))
-    A[0, 0] = -200  # a mask that is just some negative number does not hide the query here
-    cases["where all scores are near -200"] = prompt.build_prompt(x, rewards, values, 0.7), A, 0.7
 
     def without_query(Z):
         return (Z[-3] + Z[-2] - Z[-1]) * np.append(np.ones(Z.shape[1] - 1), 0)
@@ -674,51 +632,54 @@ def bug_step(answer):
         "sources should sum to 1."
     )
     misfit = "the values are right, but the target memory does not fit them: "
-    mistakes = [
-        ("nothing has changed: the query still is a source.", _step(softmax)),
-        (share, _step(softmax, without_query)),
-        (
-            "your mask hides the last column as a query; it must hide it as a source.",
-            _step(lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])),
+    mistakes = {
+        "nothing has changed: the query still is a source.": _step(softmax),
+        share: _step(softmax, without_query),
+        "your mask hides the last column as a query; it must hide it as a source.": _step(
+            lambda scores: np.hstack([softmax(scores[:, :-1]), 0 * scores[:, :1]])
         ),
-        (
-            "your mask hides the query as a source and as a query; it should listen.",
-            _step(lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])),
+        "your mask hides the query as a source and as a query; it should listen.": _step(
+            lambda scores: np.hstack([_masked(scores)[:, :-1], 0 * scores[:, :1]])
         ),
-        (
-            "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.",
-            _step(lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])),
+        "your softmax runs along the wrong axis: for each column, the weights of the sources sum to 1.": _step(
+            lambda scores: np.vstack([softmax(scores[:-1], axis=1), 0 * scores[:1]])
         ),
-        ("A is transposed: the source stands on the left.", _step(turned=True)),
-        ("you dropped the first column instead of the query.", _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])]))),
-        ("the sources have to be weighted; yours all count the same.", _step(lambda s: _masked(0 * s))),
-        ("a score of 0 does not hide the query: e to the power 0 is 1.", _step(_zero_score)),
-        (misfit + "it has not been written.", _step(target=lambda Z, values, gamma: Z[-2])),
-        (misfit + "it lacks the discount.", _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1]))),
-        (
-            misfit + "it speaks of the column's own state.",
-            _step(target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])),
+        "A is transposed: the source stands on the left.": _step(transposed=True),
+        "you dropped the first column instead of the query.": _step(lambda s: np.vstack([0 * s[:1], softmax(s[1:])])),
+        "the sources have to be weighted; yours all count the same.": _step(lambda s: _masked(0 * s)),
+        "a score of 0 does not hide the query: e to the power 0 is 1.": _step(_zero_score),
+        misfit + "it has not been written.": _step(target=lambda Z, values, gamma: Z[-2]),
+        misfit + "it lacks the discount.": _step(target=lambda Z, values, gamma: np.append(values[1:], Z[-2, -1])),
+        misfit + "it speaks of the column's own state.": _step(
+            target=lambda Z, v, gamma: np.append(gamma * v[:-1], Z[-2, -1])
         ),
-        (misfit + "nothing follows the query.", _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1))),
-    ]
+        misfit + "nothing follows the query.": _step(target=lambda Z, values, gamma: gamma * np.roll(values, -1)),
+    }
 
-    def otherwise(arguments, found):
+    cases = {}
+    for setting, (x, rewards, values, gamma) in _cases(
+        "bug_step", [(7, 3, 0.8), (5, 3, 0.6), (1, 2, 0.9), (6, 1, 0.5), (4, 2, 0.0)]
+    ).items():
+        d = x.shape[1]
+        A = embedded(generator("prompt_matrix.bug_step", setting).standard_normal((d, d)))
+        cases[setting] = prompt.build_prompt(x, rewards, values, gamma), A, gamma
+    x, A = np.hstack([np.ones((len(x), 1)), x]), np.pad(A, ((1, 0), (1, 0)))
+    A[0, 0] = -200  # a mask that is just some negative number does not hide the query here
+    cases["where all scores are near -200"] = prompt.build_prompt(x, rewards, values, 0.7), A, 0.7
+
+    def advice(arguments, found):
         Z = arguments[0]
-        if not close(found[:-2], Z[:-2], ROUNDING):
+        if not nearly(found[:-2], Z[:-2]):
             return "the features or the rewards have changed; only the memories may."
-        if not close(found[-1], _step()(*arguments)[-1], ROUNDING):
+        if not nearly(found[-1], _step()(*arguments)[-1]):
             return (
                 "the values are off. Every column, the query included, should move by the weighted errors of the "
                 "sources; the score of source i for query j is entry (i, j) of the product with the source on the left."
             )
         return "the values are right, but the target memory does not fit them."
 
-    judge_function(answer, _step(), cases, mistakes, otherwise)
+    judge_function(answer, _step(), cases, mistakes, advice)
     return "The query listens, and nobody listens to it."
-
-
-def _zero_score(scores):
-    return softmax(np.vstack([scores[:-1], 0 * scores[:1]]))
 
 
 def bug_builder(answer):
@@ -728,14 +689,4 @@ def bug_builder(answer):
     return "Each reward stands with the state that it was paid for leaving."
 
 
-EXERCISES = {
-    "by_hand": by_hand,
-    "build": build,
-    "reader": reader,
-    "warm_start": warm_start,
-    "find_fault": find_fault,
-    "late_value": late_value,
-    "transition_step": transition_step,
-    "bug_step": bug_step,
-    "bug_builder": bug_builder,
-}
+EXERCISES = by_hand, build, reader, warm_start, find_fault, late_value, transition_step, bug_step, bug_builder

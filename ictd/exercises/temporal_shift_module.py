@@ -1,4 +1,4 @@
-"""Exercises of the chapter on the temporal shift module.
+"""Exercises of the chapter on the temporal shift module; the statements stand in book/temporal_shift_module.ipynb.
 
 PyTorch is loaded by the exercises that need it, so that ``check`` runs where it is missing.
 """
@@ -6,22 +6,11 @@ PyTorch is loaded by the exercises that need it, so that ``check`` runs where it
 import numpy as np
 
 from ictd import empirical, features, kernels, mrp
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    described,
-    distance,
-    expect,
-    generator,
-    judge,
-    judge_function,
-    name_mistake,
-    numbers,
-)
-from ictd.exercises._layers import attention_weights, constructed_matrices, far_below, softmax
+from ictd.exercises import _masks as masks
+from ictd.exercises._answers import NotYet, call, described, expect, numbers
+from ictd.exercises._checking import generator, judge, judge_function, judge_numbers, name_mistake
+from ictd.exercises._layers import attention_weights, constructed_matrices, embedded, far_below, softmax
+from ictd.exercises._values import ROUNDING, close, expect_close
 from ictd.prompt import build_prompt, memory_offset, rows
 
 # ------------------------------------------------------------------------------------- plain NumPy layers
@@ -83,10 +72,9 @@ def bribe(answer):
     values = kernel @ td_errors
     tsm = 0.5 * _shift(values)
     dual = tsm + [0, 4, 0, 0]
-    if close(answer, np.array([values, tsm, dual])):
-        return "One form has forgotten the bribe already; the other will be paid it again."
     found, targets, kept = answer
-    name_mistake(
+    right = "the values are right; "
+    judge_numbers(
         found,
         values,
         {
@@ -104,14 +92,10 @@ def bribe(answer):
             "these are the TD errors; a layer mixes them.": np.append(td_errors, 0),
             "the last column shows A again: it listens as A does.": np.append(values[:3], 0),
         },
-    )
-    expect(
-        close(found, values),
         "the values are not right. Write down the three TD errors; each state takes half of the error of its own "
         "transition and a quarter of each other one.",
     )
-    right = "the values are right; "
-    name_mistake(
+    judge_numbers(
         targets,
         tsm,
         {
@@ -123,9 +107,9 @@ def bribe(answer):
             "the TSM erases the old target memory before it writes.": dual,
             f"{right}the TSM writes into the target memory of every column but the last.": np.zeros(4),
         },
+        "the values are right, the targets of the TSM are not.",
     )
-    expect(close(targets, tsm), "the values are right, the targets of the TSM are not.")
-    name_mistake(
+    judge_numbers(
         kept,
         dual,
         {
@@ -139,29 +123,12 @@ def bribe(answer):
             ),
             "the dual head writes in B's column too, beside the bribe.": np.array([2.5, 4, 2.5, 0]),
         },
+        "the dual head adds gamma times the change of the next column's value; its row is not right yet.",
     )
-    raise NotYet("the dual head adds gamma times the change of the next column's value; its row is not right yet.")
+    return "One form has forgotten the bribe already; the other will be paid it again."
 
 
 # ------------------------------------------------------------------------------------ from an empty file
-
-
-def _masked_late(Z, A):
-    weights = softmax(Z.T @ A @ Z)
-    weights[-1] = 0
-    return weights
-
-
-def _masked_by_zero(Z, A):
-    scores = Z.T @ A @ Z
-    scores[-1] = 0
-    return softmax(scores)
-
-
-def _masked_query(Z, A):
-    weights = softmax(Z.T @ A @ Z)
-    weights[:, -1] = 0
-    return weights
 
 
 def _along_queries(Z, A):
@@ -177,7 +144,7 @@ def _last_only(V):
 
 
 _HEAD_MISTAKES = {
-    "the last column takes part as a source; mask it.": _layer(lambda Z, A: softmax(Z.T @ A @ Z)),
+    "the last column takes part as a source; mask it.": _layer(masks.none),
     "the scores use A transposed: source i stands on the left, Z[:, i]^T A Z[:, j].": _layer(
         lambda Z, A: attention_weights(Z, A.T)
     ),
@@ -185,9 +152,9 @@ _HEAD_MISTAKES = {
         _layer(lambda Z, A: softmax(Z.T @ A @ Z, axis=1))
     ),
     "the weights of a column should sum to 1; your softmax runs over the wrong axis.": _layer(_along_queries),
-    "you mask after the softmax, so the weights of a column no longer sum to 1.": _layer(_masked_late),
-    "a score of 0 does not mask: its weight is not 0.": _layer(_masked_by_zero),
-    "you mask the last column as a query; it should not be a source.": _layer(_masked_query),
+    "you mask after the softmax, so the weights of a column no longer sum to 1.": _layer(masks.late),
+    "a score of 0 does not mask: its weight is not 0.": _layer(masks.by_zero),
+    "you mask the last column as a query; it should not be a source.": _layer(masks.as_query),
     "your weights are transposed: a new column should mix the sources with the weights of its own column.": _layer(
         lambda Z, A: attention_weights(Z, A).T
     ),
@@ -227,6 +194,13 @@ _SHIFT_MISTAKES = {
 }
 
 
+def _rows_that_are_off(arguments, found):
+    apart, columns = _difference(found, _tsm(*arguments))
+    if (apart == len(found) - 2).all():
+        return f"only the target memory is off, in columns {columns.tolist()}, counted from 0."
+    return f"your layer is off in rows {apart.tolist()}, counted from 0: check the head before the shift."
+
+
 def layer(answer):
     """A function (Z, V, A, gamma) -> Z of the next layer, NumPy arrays."""
     rng = np.random.default_rng(31)
@@ -234,7 +208,7 @@ def layer(answer):
         f"for d = {d}, n = {n} and gamma = {gamma}": (*_random(rng, d, n), gamma)
         for d, n, gamma in [(3, 5, 0.8), (2, 8, 0.5), (1, 4, 0.9), (2, 5, 0.0), (1, 1, 0.7)]
     }
-    judge_function(answer, _tsm, cases, _HEAD_MISTAKES | _SHIFT_MISTAKES, _where, "your layer")
+    judge_function(answer, _tsm, cases, _HEAD_MISTAKES | _SHIFT_MISTAKES, _rows_that_are_off, "your layer")
     Z, V, A, gamma = cases["for d = 3, n = 5 and gamma = 0.8"]
     what = "your layer at scores of 10,000"
     result = numbers(call(answer, Z, V, 1e4 * A, gamma), Z.shape, what, finite=False)
@@ -249,20 +223,14 @@ def layer(answer):
     )
     low = far_below(Z, V)
     result = numbers(call(answer, *low, gamma), Z.shape, "your layer at scores near -20,000", finite=False)
-    expect(
-        distance(result, _tsm(*low, gamma)) <= ROUNDING,
+    expect_close(
+        result,
+        _tsm(*low, gamma),
         "where the scores of all sources are near -20,000 your layer is off: a negative number in place of the last "
         "column's scores is no mask if theirs are smaller.",
+        "your layer",
     )
-    expect(close(result, _tsm(*low, gamma)), f"your layer is {ROUNDED}")
     return "It also stands scores of 10,000."
-
-
-def _where(arguments, found):
-    apart, columns = _difference(found, _tsm(*arguments))
-    if (apart == len(found) - 2).all():
-        return f"only the target memory is off, in columns {columns.tolist()}, counted from 0."
-    return f"your layer is off in rows {apart.tolist()}, counted from 0: check the head before the shift."
 
 
 # ---------------------------------------------------------------------------------------- dual limit
@@ -327,20 +295,25 @@ def dual_limit(answer):
         name: (np.array(states), rng.normal(size=len(states) - 1), rng.normal(size=len(states)), gamma)
         for name, (states, gamma) in walks.items()
     }
-    judge_function(
-        answer,
-        _limit(),
-        cases,
-        _LIMIT_MISTAKES,
-        "your values are not those for the rewards that the dual head evaluates. Which are they?",
-        "your limit",
-    )
+    advice = "your values are not those for the rewards that the dual head evaluates. Which are they?"
+    judge_function(answer, _limit(), cases, _LIMIT_MISTAKES, advice, "your limit")
     return "The offsets never fade: they are part of the problem that the dual head solves."
 
 
 # ------------------------------------------------------------------------------------- harmless offset
 
 _HARMLESS_STATES = np.array([0, 1, 0, 2, 1, 0, 1])
+
+
+def _change_of_values(offset):
+    """How far the values move in one layer, for some features."""
+    X = features.gaussian(3, 2, np.random.default_rng(41))
+    x = X[_HARMLESS_STATES]
+    V, A = constructed_matrices(2)
+    plain = build_prompt(x, np.zeros(6))
+    shifted = plain.copy()
+    shifted[-2] += offset
+    return float(np.abs(_tsm(shifted, V, A, 0.9) - _tsm(plain, V, A, 0.9))[-1].max())
 
 
 def harmless(answer):
@@ -369,10 +342,10 @@ def harmless(answer):
         if abs(total) > 1e-6:  # a third in float32 is not exact
             others = [int(c) for c in columns if c != 2] if state == 0 else columns.tolist()
             reason = (
-                f"the values of the query move: after one layer by {_moved(offset):.2g}. "
+                f"the values of the query move: after one layer by {_change_of_values(offset):.2g}. "
                 f"Which other columns have the same weight as column 2, for every query?"
                 if state == 0
-                else f"the columns {others} still move the values, after one layer by {_moved(offset):.2g}."
+                else f"the columns {others} still move the values, after one layer by {_change_of_values(offset):.2g}."
             )
             raise NotYet(reason)
     visits = _HARMLESS_STATES[:-1] == 0
@@ -381,49 +354,7 @@ def harmless(answer):
     return "Weighted softmax TD sees just the mean of what happens at each state."
 
 
-def _moved(offset):
-    """How far the values move in one layer, for some features."""
-    X = features.gaussian(3, 2, np.random.default_rng(41))
-    x = X[_HARMLESS_STATES]
-    V, A = constructed_matrices(2)
-    plain = build_prompt(x, np.zeros(6))
-    shifted = plain.copy()
-    shifted[-2] += offset
-    return float(np.abs(_tsm(shifted, V, A, 0.9) - _tsm(plain, V, A, 0.9))[-1].max())
-
-
 # -------------------------------------------------------------------------------------------- units
-
-
-def units(answer):
-    """A function (w (3,), w_target (3,), c) -> both triples with the target memory in other units."""
-    rng = generator("units")
-    triples = rng.choice([-1, 1], (4, 2, 3)) * rng.uniform(0.4, 1.2, (4, 2, 3))
-    cases = {f"for c = {c:g}": (*pair, c) for pair, c in zip(triples, (2.5, -1.0, -0.3, 1.0))}
-    mistakes = {
-        "the weights have not changed.": _scaled([0, 0, 0], [0, 0, 0]),
-        "the target memory holds c times as much; yours holds a c-th of it.": _scaled([0, 1, 0], [-1, 0, -1]),
-        "the value head reads c times as much; make up for it, do not multiply once more.": _scaled(
-            [0, 1, 0], [1, 0, 1]
-        ),
-        "the value head reads the new unit; its weights should change.": _scaled([0, 0, 0], [1, 0, 1]),
-        "what the target head reads from the target memory is in the new unit already.": _scaled([0, -1, 0], [1, 1, 1]),
-        "what the target head reads from the target memory is in the new unit already: c once, not divided by it.": (
-            _scaled([0, -1, 0], [1, -1, 1])
-        ),
-        "the target head writes in the new unit whatever it reads from rewards and values.": (
-            _scaled([0, -1, 0], [0, 0, 0])
-        ),
-        "the target head writes in the new unit what it reads from rewards as well.": _scaled([0, -1, 0], [0, 0, 1]),
-        "the target head writes in the new unit what it reads from values as well.": _scaled([0, -1, 0], [1, 0, 0]),
-        "the unit of values has not changed: the value head reads the target memory alone in a new unit.": (
-            _scaled([-1, -1, -1], [1, 0, 1])
-        ),
-        "both heads were scaled as a whole; the values change then.": _scaled([1, 1, 1], [1, 1, 1]),
-        "the two heads are exchanged.": lambda w, w_target, c: _scaled([0, -1, 0], [1, 0, 1])(w, w_target, c)[::-1],
-    }
-    judge_function(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, _what_changes, "your array")
-    return "The sign flip is the case c = -1."
 
 
 def _scaled(powers, powers_target):
@@ -435,12 +366,12 @@ def _scaled(powers, powers_target):
     return function
 
 
-def _what_changes(arguments, found):
+def _memory_that_is_off(arguments, found):
     """The reason from the memories that wrong weights produce."""
     w, w_target, c = arguments
     rng = generator("what_changes")
     Z = build_prompt(rng.normal(size=(7, 2)), rng.normal(size=6))
-    kernel_pair = [attention_weights(Z, _block(A)) for A in rng.normal(size=(2, 2, 2))]
+    kernel_pair = [attention_weights(Z, embedded(A)) for A in rng.normal(size=(2, 2, 2))]
     before, after = _memories(Z, kernel_pair, w, w_target), _memories(Z, kernel_pair, *found)
     if not close(after[0, 1], before[0, 1]):
         return "the values change in the first layer already, where the target memory is still 0."
@@ -465,11 +396,35 @@ def _memories(Z, kernel_pair, w, w_target, n_layers=4):
     return np.array(history)
 
 
-def _block(A):
-    d = len(A)
-    full = np.zeros((d + 3, d + 3))
-    full[:d, :d] = A
-    return full
+def units(answer):
+    """A function (w (3,), w_target (3,), c) -> both triples with the target memory in other units."""
+    mistakes = {
+        "the weights have not changed.": _scaled([0, 0, 0], [0, 0, 0]),
+        "the target memory holds c times as much; yours holds a c-th of it.": _scaled([0, 1, 0], [-1, 0, -1]),
+        "the value head reads c times as much; make up for it, do not multiply once more.": _scaled(
+            [0, 1, 0], [1, 0, 1]
+        ),
+        "the value head reads the new unit; its weights should change.": _scaled([0, 0, 0], [1, 0, 1]),
+        "what the target head reads from the target memory is in the new unit already.": _scaled([0, -1, 0], [1, 1, 1]),
+        "what the target head reads from the target memory is in the new unit already: c once, not divided by it.": (
+            _scaled([0, -1, 0], [1, -1, 1])
+        ),
+        "the target head writes in the new unit whatever it reads from rewards and values.": (
+            _scaled([0, -1, 0], [0, 0, 0])
+        ),
+        "the target head writes in the new unit what it reads from rewards as well.": _scaled([0, -1, 0], [0, 0, 1]),
+        "the target head writes in the new unit what it reads from values as well.": _scaled([0, -1, 0], [1, 0, 0]),
+        "the unit of values has not changed: the value head reads the target memory alone in a new unit.": (
+            _scaled([-1, -1, -1], [1, 0, 1])
+        ),
+        "both heads were scaled as a whole; the values change then.": _scaled([1, 1, 1], [1, 1, 1]),
+        "the two heads are exchanged.": lambda w, w_target, c: _scaled([0, -1, 0], [1, 0, 1])(w, w_target, c)[::-1],
+    }
+    rng = generator("units")
+    triples = rng.choice([-1, 1], (4, 2, 3)) * rng.uniform(0.4, 1.2, (4, 2, 3))
+    cases = {f"for c = {c:g}": (*pair, c) for pair, c in zip(triples, (2.5, -1.0, -0.3, 1.0))}
+    judge_function(answer, _scaled([0, -1, 0], [1, 0, 1]), cases, mistakes, _memory_that_is_off, "your array")
+    return "The sign flip is the case c = -1."
 
 
 # ------------------------------------------------------------------------------------- lambda memory
@@ -540,30 +495,14 @@ _LAMBDA_MISTAKES = {
 }
 
 
-def lambda_memory(answer):
-    """A function (rewards (n,), values (n+1,), gamma, lam) -> target memory (n+1,)."""
-    rng = generator("lambda_memory")
-    cases = {
-        f"for n = {n}, gamma = {gamma} and lambda = {lam}": (rng.normal(size=n), rng.normal(size=n + 1), gamma, lam)
-        for n, gamma, lam in [(8, 0.8, 0.6), (5, 0.9, 0.0), (5, 0.9, 1.0), (1, 0.5, 0.3), (4, 0.0, 0.7)]
-    }
-
-    def right(rewards, values, gamma, lam):
-        return np.append(_lambda_returns(rewards, values, gamma, lam) - rewards, 0.0)
-
-    def otherwise(arguments, found):
-        if abs(found[-1]) > ROUNDING:
-            return "the last target memory should be 0: nothing follows there."
-        if arguments[-1] == 0:
-            return "the memory should be that of the TSM, gamma times the next value in each column."
-        off = np.flatnonzero(np.abs(found - right(*arguments)) > ROUNDING).tolist()
-        return f"columns {off} are off; start from the right and go one column at a time."
-
-    judge_function(answer, right, cases, _LAMBDA_MISTAKES, otherwise, "your target memory")
-    return _depth()
+def _returns(rewards, values, gamma, lam):
+    result, G = np.zeros(len(rewards)), values[-1]
+    for j in range(len(rewards) - 1, -1, -1):
+        result[j] = G = rewards[j] + gamma * ((1 - lam) * values[j + 1] + lam * G)
+    return result
 
 
-def _depth():
+def _layers_that_it_saves():
     """What one layer with lambda-returns is worth, in layers of the TSM, on one chain."""
     rng, gamma, lam = np.random.default_rng(53), 0.9, 0.8
     process = mrp.boyan_chain(6, gamma, rng)
@@ -580,22 +519,48 @@ def _depth():
             errors = target(v) - v[:-1]
             sums = np.bincount(sources, weights=errors, minlength=6)
             history.append(v + kernel @ (sums / np.maximum(model.counts, 1)))
-        distance = np.abs(np.array(history) - history[-1]).max(axis=1)
-        needed.append(int(np.argmax(distance < 0.01 * distance[0])))
+        distances = np.abs(np.array(history) - history[-1]).max(axis=1)
+        needed.append(int(np.argmax(distances < 0.01 * distances[0])))
     return (
         f"On one chain with gamma = 0.9, the distance to the limit falls to a hundredth after {needed[0]} layers of "
         f"the TSM, and after {needed[1]} with lambda = 0.8."
     )
 
 
-def _returns(rewards, values, gamma, lam):
-    result, G = np.zeros(len(rewards)), values[-1]
-    for j in range(len(rewards) - 1, -1, -1):
-        result[j] = G = rewards[j] + gamma * ((1 - lam) * values[j + 1] + lam * G)
-    return result
+def lambda_memory(answer):
+    """A function (rewards (n,), values (n+1,), gamma, lam) -> target memory (n+1,)."""
+    rng = generator("lambda_memory")
+    cases = {
+        f"for n = {n}, gamma = {gamma} and lambda = {lam}": (rng.normal(size=n), rng.normal(size=n + 1), gamma, lam)
+        for n, gamma, lam in [(8, 0.8, 0.6), (5, 0.9, 0.0), (5, 0.9, 1.0), (1, 0.5, 0.3), (4, 0.0, 0.7)]
+    }
+
+    def right(rewards, values, gamma, lam):
+        return np.append(_lambda_returns(rewards, values, gamma, lam) - rewards, 0.0)
+
+    def advice(arguments, found):
+        if abs(found[-1]) > ROUNDING:
+            return "the last target memory should be 0: nothing follows there."
+        if arguments[-1] == 0:
+            return "the memory should be that of the TSM, gamma times the next value in each column."
+        off = np.flatnonzero(np.abs(found - right(*arguments)) > ROUNDING).tolist()
+        return f"columns {off} are off; start from the right and go one column at a time."
+
+    judge_function(answer, right, cases, _LAMBDA_MISTAKES, advice, "your target memory")
+    return _layers_that_it_saves()
 
 
 # ------------------------------------------------------------------------------------------ bug labs
+
+
+def _symptom(arguments, found):
+    apart, columns = _difference(found, _tsm(*arguments))
+    if len(found) - 1 in apart:
+        return f"the values differ from those of the package, in columns {columns.tolist()}, counted from 0."
+    if len(found) - 2 in apart:
+        offset = np.abs(memory_offset(found, arguments[-1])).max()
+        return f"the target memory differs from gamma times the next value by up to {offset:.2g}."
+    return f"rows {apart.tolist()}, counted from 0, differ from those of the package."
 
 
 def _mended(answer, n_layers=5):
@@ -631,26 +596,11 @@ def _mended(answer, n_layers=5):
         for d, n, gamma in [(2, 6, 0.9), (1, 4, 0.0)]
     ]
     for group in (cases, anything):
-        judge(
-            [
-                numbers(call(on_arrays, *case, where=setting), case[0].shape, f"{setting} your new Z")
-                for setting, case in group
-            ],
-            group,
-            lambda case: _tsm(*case[1]),
-            {reason: (lambda case, wrong=wrong: wrong(*case[1])) for reason, wrong in _HEAD_MISTAKES.items()},
-            lambda case, found: f"{case[0]} {_symptom(case[1], found)}",
-        )
-
-
-def _symptom(arguments, found):
-    apart, columns = _difference(found, _tsm(*arguments))
-    if len(found) - 1 in apart:
-        return f"the values differ from those of the package, in columns {columns.tolist()}, counted from 0."
-    if len(found) - 2 in apart:
-        offset = np.abs(memory_offset(found, arguments[-1])).max()
-        return f"the target memory differs from gamma times the next value by up to {offset:.2g}."
-    return f"rows {apart.tolist()}, counted from 0, differ from those of the package."
+        found = [
+            numbers(call(on_arrays, *case, where=setting), case[0].shape, f"{setting} your new Z")
+            for setting, case in group
+        ]
+        judge(found, _tsm, group, _HEAD_MISTAKES, _symptom)
 
 
 def bug_grows(answer):
@@ -665,13 +615,4 @@ def bug_late(answer):
     return "Two layers are two steps again."
 
 
-EXERCISES = {
-    "bribe": bribe,
-    "layer": layer,
-    "dual_limit": dual_limit,
-    "harmless": harmless,
-    "units": units,
-    "lambda_memory": lambda_memory,
-    "bug_grows": bug_grows,
-    "bug_late": bug_late,
-}
+EXERCISES = bribe, layer, dual_limit, harmless, units, lambda_memory, bug_grows, bug_late

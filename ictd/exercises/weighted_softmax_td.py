@@ -1,23 +1,11 @@
-"""Exercises of the chapter on weighted softmax TD."""
+"""Exercises of the chapter on weighted softmax TD; the statements stand in book/weighted_softmax_td.ipynb."""
 
 import numpy as np
 
 from ictd import empirical, features, kernels, mrp, td
-from ictd.exercises._checking import (
-    ROUNDED,
-    ROUNDING,
-    NotYet,
-    call,
-    close,
-    distance,
-    expect,
-    generator,
-    judge_function,
-    name_mistake,
-    numbers,
-    rounded,
-    which_are_right,
-)
+from ictd.exercises._answers import NotYet, call, expect, numbers
+from ictd.exercises._checking import generator, judge_function, judge_numbers, name_mistake, which_are_right
+from ictd.exercises._values import BY_HAND, ROUNDED, ROUNDING, expect_close
 from ictd.exercises._walks import walks
 
 # ------------------------------------------------------------------------------------------- by hand
@@ -34,12 +22,6 @@ def by_hand(answer):
         return td.weighted_softmax_td_states(walk, X, gamma, n_steps, score=kernels.inner_product_score(scale))
 
     _, first, right = steps()
-    if close(answer, right):
-        return None
-    expect(
-        not rounded(answer, right),
-        "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4.",
-    )
     model = empirical.empirical_model(trajectory, 3)
     kernel = kernels.state_kernel(model, X, kernels.inner_product_score(HAND_SCALE))
     change = kernel @ (model.reward + HAND_GAMMA * model.transition @ first - first)
@@ -71,13 +53,15 @@ def by_hand(answer):
         )[-1],
         "these are the limits after many steps; two steps are enough.": steps(n_steps=400)[-1],
     }
-    name_mistake(answer, right, mistakes, 0.006)
-    advice = which_are_right("ABC", np.abs(answer - right) < ROUNDING)
-    raise NotYet(
-        advice
-        or "write down v_1 first: with v_0 = 0 the three TD errors are the rewards, and each state takes half of the "
-        "error of its own transition and a quarter of each other one."
-    )
+
+    def advice(answer):
+        return which_are_right("ABC", np.abs(answer - right) < ROUNDING) or (
+            "write down v_1 first: with v_0 = 0 the three TD errors are the rewards, and each state takes half of the "
+            "error of its own transition and a quarter of each other one."
+        )
+
+    inexact = "you are within rounding; give the exact fractions, for example 3/8 instead of 0.4."
+    judge_numbers(answer, right, mistakes, advice, inexact, BY_HAND)
 
 
 # -------------------------------------------------------------------------------------------- kernel
@@ -96,17 +80,45 @@ def _hardmax(scores, counts):
     return np.eye(len(counts))[scores.argmax(axis=1)]
 
 
+_WRONG_SCORES = {
+    "all your weights are equal; the scores do nothing.": lambda s, c: np.full(s.shape, 1 / len(c)),
+    "you give all the weight to the largest score; that is no softmax.": _hardmax,
+    "large scores should get large weights; in yours it is the other way round.": lambda s, c: _kernel(-s, c),
+    "you divided the scores by a square root; here such a factor is part of the score.": lambda s, c: _kernel(
+        s / np.sqrt(len(c)), c
+    ),
+    "you took the largest score of each column away; that changes the weights of a row.": lambda s, c: _normalised(
+        np.exp(s - s.max(axis=0))
+    ),
+}
+_WRONG_COUNTS = {
+    "the counts change nothing in your kernel: a source left three times has three times the weight.": (
+        lambda s, c: _kernel(s, np.ones(len(c)))
+    ),
+    "after multiplying with the counts, normalise again.": lambda s, c: _kernel(s, np.ones(len(c))) * c,
+    "after multiplying with the counts, normalise again; a division by their sum or their mean is not enough.": (
+        lambda s, c: _kernel(s, np.ones(len(c))) * c / c.mean()
+    ),
+    "you divide by the counts; a source that was left often has more weight.": lambda s, c: _kernel(s, 1 / c),
+    "you add the counts to the scores; they multiply the exponentials.": lambda s, c: _kernel(s + c, np.ones(len(c))),
+    "you multiply the scores by the counts; the counts multiply the exponentials.": lambda s, c: _kernel(
+        s * c, np.ones(len(c))
+    ),
+    "the counts enter squared.": lambda s, c: _kernel(s, c**2),
+}
+
+
 def kernel(answer):
     """A function (scores (q, m), counts (m,)) -> (q, m)."""
-    rng, cases = generator("weighted_softmax_td.kernel"), {}
-    for n_queries, n_sources in [(4, 6), (3, 3), (1, 4), (5, 3)]:
-        setting = f"for scores of shape ({n_queries}, {n_sources})"
-        scores, counts = rng.normal(size=(n_queries, n_sources)), 1 + rng.permutation(9)[:n_sources]
-        cases[setting] = scores, counts
-    plain = {
+    rng = generator("weighted_softmax_td.kernel")
+    cases = {
+        f"for scores of shape {shape}": (rng.normal(size=shape), 1 + rng.permutation(9)[: shape[1]])
+        for shape in [(4, 6), (3, 3), (1, 4), (5, 3)]
+    }
+    all_ones = {
         f"with counts of 1, {setting}": (scores, np.ones_like(counts)) for setting, (scores, counts) in cases.items()
     }
-    for setting, (scores, counts) in plain.items():
+    for setting, (scores, counts) in all_ones.items():
         weights = numbers(call(answer, scores, counts), scores.shape, f"{setting} your kernel")
         sums = weights.sum(axis=1)
         expect(
@@ -118,44 +130,10 @@ def kernel(answer):
                 else f"The first row sums to {sums[0]:.4g}."
             ),
         )
-    exact = "the weights should be the softmax of each row of scores; they are not."
-    same = {
-        "all your weights are equal; the scores do nothing.": lambda s, c: np.full(s.shape, 1 / len(c)),
-        "you give all the weight to the largest score; that is no softmax.": _hardmax,
-        "large scores should get large weights; in yours it is the other way round.": lambda s, c: _kernel(-s, c),
-        "you divided the scores by a square root; here such a factor is part of the score.": lambda s, c: _kernel(
-            s / np.sqrt(len(c)), c
-        ),
-        "you took the largest score of each column away; that changes the weights of a row.": lambda s, c: _normalised(
-            np.exp(s - s.max(axis=0))
-        ),
-    }
-    judge_function(answer, _kernel, plain, same, exact, "your kernel")
-    counted = {
-        "the counts change nothing in your kernel: a source left three times has three times the weight.": (
-            lambda s, c: _kernel(s, np.ones(len(c)))
-        ),
-        "after multiplying with the counts, normalise again.": lambda s, c: _kernel(s, np.ones(len(c))) * c,
-        "after multiplying with the counts, normalise again; a division by their sum or their mean is not enough.": (
-            lambda s, c: _kernel(s, np.ones(len(c))) * c / c.mean()
-        ),
-        "you divide by the counts; a source that was left often has more weight.": lambda s, c: _kernel(s, 1 / c),
-        "you add the counts to the scores; they multiply the exponentials.": lambda s, c: _kernel(
-            s + c, np.ones(len(c))
-        ),
-        "you multiply the scores by the counts; the counts multiply the exponentials.": lambda s, c: _kernel(
-            s * c, np.ones(len(c))
-        ),
-        "the counts enter squared.": lambda s, c: _kernel(s, c**2),
-    }
-    judge_function(
-        answer,
-        _kernel,
-        cases,
-        counted,
-        "the counts should multiply the exponentials inside the sum too.",
-        "your kernel",
-    )
+    advice = "the weights should be the softmax of each row of scores; they are not."
+    judge_function(answer, _kernel, all_ones, _WRONG_SCORES, advice, "your kernel")
+    advice = "the counts should multiply the exponentials inside the sum too."
+    judge_function(answer, _kernel, cases, _WRONG_COUNTS, advice, "your kernel")
     _expect_stable_kernel(answer, rng)
     return "It also stands scores of 10,000 and sources that were never left."
 
@@ -176,118 +154,122 @@ def _expect_stable_kernel(answer, rng):
             (large.argmax(axis=1) == exact.argmax(axis=1)).all(),
             "at scores of 10,000 the largest score of a row should take all the weight; in yours it does not.",
         )
-        expect(
-            distance(large, exact) <= ROUNDING,
+        expect_close(
+            large,
+            exact,
             "at scores of 10,000 your weights are off: take a number away from each row of scores, and change nothing "
             "else about them.",
         )
-        expect(close(large, exact), ROUNDED)
-    counts[2], scores = 0, rng.integers(-16, 17, (4, 6)) / 8
-    for largest, reason in [
+    counts[2], others = 0, rng.integers(-16, 17, (4, 6)) / 8
+    for score, level, reason in [  # of the source that was never left, and of all others
         (
-            0.0,
+            0,
+            0,
             "a source with count 0 should have weight 0, and the others should share the rest as if it were not there.",
         ),
-        (5000.0, "a source with count 0 may have the largest score of all; your other weights should not notice."),
+        (5e3, 0, "a source with count 0 may have the largest score of all; your other weights should not notice."),
         (
-            -5000.0,  # with all others at -20,000
+            -25e3,
+            -2e4,
             "a source with count 0 should have weight 0 even where all other scores are far below 0: a large negative "
             "number in place of its score is not small enough for every row.",
         ),
     ]:
-        scores[:, 2] = largest
-        shown = scores - 2e4 * (largest < 0)
-        exact = _kernel(shown, counts)
-        weights = numbers(call(answer, shown, counts), (4, 6), "your kernel with a count of 0", finite=False)
-        expect(distance(weights, exact) <= ROUNDING, reason)
-        expect(close(weights, exact), ROUNDED)
+        scores = others + level
+        scores[:, 2] = score
+        weights = numbers(call(answer, scores, counts), (4, 6), "your kernel with a count of 0", finite=False)
+        expect_close(weights, _kernel(scores, counts), reason)
 
 
 # ---------------------------------------------------------------------------------------- state step
-
-
-def _state_step(
-    error=None, listen=lambda M, error: M @ error, old=lambda v, step_size: v, step=lambda step_size: step_size
-):
-    """A step in state form; ``error`` makes the TD errors, ``listen`` what each state hears of them."""
-
-    def function(values, kernel, reward, transition, gamma, step_size):
-        errors = (error or _td_error)(values, reward, transition, gamma)
-        return old(values, step_size) + step(step_size) * listen(kernel, errors)
-
-    return function
 
 
 def _td_error(v, r, P, gamma):
     return r + gamma * P @ v - v
 
 
+def _state_step(
+    error=_td_error, listen=lambda M, error: M @ error, old=lambda v, step_size: v, step=lambda step_size: step_size
+):
+    """A step in state form; ``error`` makes the TD errors, ``listen`` what each state hears of them."""
+
+    def function(values, kernel, reward, transition, gamma, step_size):
+        errors = error(values, reward, transition, gamma)
+        return old(values, step_size) + step(step_size) * listen(kernel, errors)
+
+    return function
+
+
 def state_step(answer):
     """A function (values, kernel, reward, transition, gamma, step_size) -> values, on visited states."""
-    rng, cases = generator("weighted_softmax_td.state_step"), {}
-    for n_states, gamma, step_size in [(5, 0.8, 0.6), (3, 0.95, 1.5), (1, 0.5, 0.25), (4, 0.0, 0.75)]:
-        kernel_, P = (rng.dirichlet(np.ones(n_states), n_states) for _ in range(2))
-        setting = f"with {n_states} state{'s' if n_states > 1 else ''}, gamma = {gamma} and step size {step_size}"
-        cases[setting] = rng.normal(size=n_states), kernel_, rng.normal(size=n_states), P, gamma, step_size
-    mistakes = [
-        ("you returned the change; add it to the old values.", _state_step(old=lambda v, a: 0)),
-        ("the step size does nothing.", _state_step(step=lambda a: 1)),
-        ("you used the transposed kernel: rows are queries.", _state_step(listen=lambda M, e: M.T @ e)),
-        ("the kernel does nothing: that is the plain Bellman step.", _state_step(listen=lambda M, e: e)),
-        (
-            "each state hears its own error only, times its own weight; it should hear all of them.",
-            _state_step(listen=lambda M, e: np.diag(M) * e),
+    mistakes = {
+        "you returned the change; add it to the old values.": _state_step(old=lambda v, a: 0),
+        "the step size does nothing.": _state_step(step=lambda a: 1),
+        "you used the transposed kernel: rows are queries.": _state_step(listen=lambda M, e: M.T @ e),
+        "the kernel does nothing: that is the plain Bellman step.": _state_step(listen=lambda M, e: e),
+        "each state hears its own error only, times its own weight; it should hear all of them.": _state_step(
+            listen=lambda M, e: np.diag(M) * e
         ),
-        (
-            "you used the transposed transition matrix: row s holds the successors of s.",
-            _state_step(lambda v, r, P, g: r + g * P.T @ v - v),
+        "you used the transposed transition matrix: row s holds the successors of s.": _state_step(
+            lambda v, r, P, g: r + g * P.T @ v - v
         ),
-        ("you left out the old value of the state in the TD error.", _state_step(lambda v, r, P, g: r + g * P @ v)),
-        ("you left out the reward in the TD error.", _state_step(lambda v, r, P, g: g * P @ v - v)),
-        ("you left out the value of the successor in the TD error.", _state_step(lambda v, r, P, g: r - v)),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
+        "you left out the old value of the state in the TD error.": _state_step(lambda v, r, P, g: r + g * P @ v),
+        "you left out the reward in the TD error.": _state_step(lambda v, r, P, g: g * P @ v - v),
+        "you left out the value of the successor in the TD error.": _state_step(lambda v, r, P, g: r - v),
+        "apply the kernel to the whole TD error, not to a part of it.": (
             lambda v, M, r, P, g, a: v + a * (r + g * M @ P @ v - v),
-        ),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
             lambda v, M, r, P, g, a: v + a * (M @ r + g * P @ v - v),
-        ),
-        (
-            "apply the kernel to the whole TD error, not to a part of it.",
             lambda v, M, r, P, g, a: v + a * (r + M @ (g * P @ v - v)),
         ),
-        ("kernel and transition matrix are exchanged.", lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v)),
-        ("the TD error has the wrong sign.", _state_step(step=lambda a: -a)),
-        ("the discount is missing.", _state_step(lambda v, r, P, g: r + P @ v - v)),
-        (
-            "the discount belongs to the successor's value, not to the reward.",
-            _state_step(lambda v, r, P, g: g * (r + P @ v) - v),
+        "kernel and transition matrix are exchanged.": lambda v, M, r, P, g, a: v + a * P @ (r + g * M @ v - v),
+        "the TD error has the wrong sign.": _state_step(step=lambda a: -a),
+        "the discount is missing.": _state_step(lambda v, r, P, g: r + P @ v - v),
+        "the discount belongs to the successor's value, not to the reward.": _state_step(
+            lambda v, r, P, g: g * (r + P @ v) - v
         ),
-        ("the step size scales the old values too.", _state_step(old=lambda v, a: (1 - a) * v)),
-        (
-            "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.",
-            lambda v, M, r, P, g, a: v + a * (M @ (r + g * P @ v) - v),
+        "the step size scales the old values too.": _state_step(old=lambda v, a: (1 - a) * v),
+        "this replaces the values by averaged targets; the kernel should average TD errors, target minus value.": (
+            lambda v, M, r, P, g, a: v + a * (M @ (r + g * P @ v) - v)
         ),
-        ("the values have not changed.", lambda v, M, r, P, g, a: v),
-    ]
-    judge_function(
-        answer,
-        _state_step(),
-        cases,
-        mistakes,
+        "the values have not changed.": lambda v, M, r, P, g, a: v,
+    }
+    rng, cases = generator("weighted_softmax_td.state_step"), {}
+    for n_states, gamma, step_size in [(5, 0.8, 0.6), (3, 0.95, 1.5), (1, 0.5, 0.25), (4, 0.0, 0.75)]:
+        M, P = (rng.dirichlet(np.ones(n_states), n_states) for _ in range(2))
+        setting = f"with {n_states} state{'s' if n_states > 1 else ''}, gamma = {gamma} and step size {step_size}"
+        cases[setting] = rng.normal(size=n_states), M, rng.normal(size=n_states), P, gamma, step_size
+    advice = (
         "your values are off. Read the formula from the inside out: TD errors of the states first, then the kernel, "
-        "then the step.",
+        "then the step."
     )
+    judge_function(answer, _state_step(), cases, mistakes, advice)
 
 
 # ------------------------------------------------------------------------------------- scale needed
 
 
-def _scale(
-    odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log, floor=0.0
-):
-    return lambda count, n, gamma: max(floor, float(log(odds(gamma) * others(count, n))))
+def _scale(odds=lambda gamma: (1 + gamma) / (1 - gamma), others=lambda count, n: (n - count) / count, log=np.log):
+    """The scale at which the own state outweighs the others by the odds, or with something wrong in it."""
+    return lambda count, n, gamma: max(0.0, float(log(odds(gamma) * others(count, n))))
+
+
+_SCALE_MISTAKES = {
+    "this is the weight that is needed, not the scale.": lambda count, n, gamma: (1 + gamma) / 2,
+    "these are the odds that the exponential has to reach; take the logarithm.": _scale(
+        log=lambda odds: odds if odds > 1 else 0
+    ),
+    "you took the logarithm with base 2; softmax weights are powers of e.": _scale(log=np.log2),
+    "you took the logarithm with base 10; softmax weights are powers of e.": _scale(log=np.log10),
+    "you compare with all n transitions; the other n - count share the rest.": _scale(others=lambda c, n: n / c),
+    "you forgot that the own state was left count times.": _scale(others=lambda c, n: n - c),
+    "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale(
+        lambda gamma: gamma / (1 - gamma) if gamma else 1e-300
+    ),
+    "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(lambda gamma: (1 + gamma) / 2),
+    "count and n - count are exchanged: a state that was left often needs less.": _scale(
+        others=lambda c, n: c / (n - c) if n > c else 1e-300
+    ),
+}
 
 
 def scale_needed(answer):
@@ -315,29 +297,10 @@ def scale_needed(answer):
             *(negative or cases)[0]
         ),
     )
-    mistakes = {
-        "this is the weight that is needed, not the scale.": lambda count, n, gamma: (1 + gamma) / 2,
-        "these are the odds that the exponential has to reach; take the logarithm.": _scale(
-            log=lambda odds: odds if odds > 1 else 0
-        ),
-        "you took the logarithm with base 2; softmax weights are powers of e.": _scale(log=np.log2),
-        "you took the logarithm with base 10; softmax weights are powers of e.": _scale(log=np.log10),
-        "you compare with all n transitions; the other n - count share the rest.": _scale(others=lambda c, n: n / c),
-        "you forgot that the own state was left count times.": _scale(others=lambda c, n: n - c),
-        "this is enough for a weight of gamma; the border is (1 + gamma) / 2.": _scale(
-            lambda gamma: gamma / (1 - gamma) if gamma else 1e-300
-        ),
-        "this is enough for odds of (1 + gamma) / 2; the weight has to reach it.": _scale(
-            lambda gamma: (1 + gamma) / 2
-        ),
-        "count and n - count are exchanged: a state that was left often needs less.": _scale(
-            others=lambda c, n: c / (n - c) if n > c else 1e-300
-        ),
-    }
     name_mistake(
         np.array(found),
         np.array(needed),
-        {why: np.array([wrong(*case) for case in cases]) for why, wrong in mistakes.items()},
+        {why: np.array([wrong(*case) for case in cases]) for why, wrong in _SCALE_MISTAKES.items()},
     )
     first = int(np.argmax(error > 1e-3))
     (count, n, gamma), scale = cases[first], found[first]
@@ -361,53 +324,48 @@ def third_eigenvalue(answer):
     """A function (q0, q1, q2, gamma) -> the eigenvalue of J that is neither gamma nor 1."""
 
     def J(q0, q1, q2, gamma):
-        kernel_ = np.array([[1 - q0, q0], [1 - q1, q1], [1 - q2, q2]])
-        return np.eye(3) + kernel_ @ np.array([[-1, gamma, 0], [0, -1, gamma]])
+        K = np.array([[1 - q0, q0], [1 - q1, q1], [1 - q2, q2]])
+        return np.eye(3) + K @ np.array([[-1, gamma, 0], [0, -1, gamma]])
 
     def right(q0, q1, q2, gamma):
         return np.trace(J(q0, q1, q2, gamma)) - 1 - gamma
 
+    largest = "you take the largest of the three eigenvalues; which one depends on q is not a matter of size."
+    mistakes = {
+        "this is one of the two eigenvalues that do not depend on q.": (
+            lambda a, b, c, g: 1.0,
+            lambda a, b, c, g: g,
+        ),
+        "this is the trace; the other two eigenvalues are part of it.": lambda *a: np.trace(J(*a)),
+        "this is the trace minus one of the other two eigenvalues; take both away.": (
+            lambda *a: np.trace(J(*a)) - 1,
+            lambda *a: right(*a) + 1,
+        ),
+        "this is the determinant, the product of all three eigenvalues.": lambda *a: np.linalg.det(J(*a)),
+        largest: (
+            lambda *a: max(1.0, right(*a)),
+            lambda *a: max(1.0, abs(right(*a))),
+        ),
+        largest.replace("largest", "smallest"): lambda *a: min(a[3], right(*a)),
+        largest.replace("largest", "middle one"): lambda *a: sorted([a[3], 1.0, right(*a)])[1],
+        "this is an eigenvalue of K D; J has the identity added to it.": lambda *a: right(*a) - 1,
+        "your number is not an eigenvalue: you lost the discount somewhere.": lambda a, b, c, g: 1 + a - 2 * b + c,
+        "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
+        "second transition.": lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
+        "your number is not an eigenvalue: one sign is wrong; the query listens too.": lambda a, b, c, g: (
+            1 + a - b * (1 + g) - g * c
+        ),
+        "your number is not an eigenvalue: the query listens too, with its own weight.": lambda a, b, c, g: (
+            1 + a - b * (1 + g)
+        ),
+    }
     rng, cases = generator("weighted_softmax_td.third_eigenvalue"), {}
     while len(cases) < 20:  # on both sides of 1 and of gamma, and away from them
         q, gamma = rng.random(3), 0.0 if len(cases) == 7 else rng.uniform(0.1, 0.99)
         if min(abs(right(*q, gamma) - 1), abs(right(*q, gamma) - gamma)) > 0.05:
             cases[f"at q = ({q[0]:.2f}, {q[1]:.2f}, {q[2]:.2f}) and gamma = {gamma:.2f}"] = *q, gamma
-    largest = "you take the largest of the three eigenvalues; which one depends on q is not a matter of size."
-    mistakes = [
-        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: 1.0),
-        ("this is one of the two eigenvalues that do not depend on q.", lambda a, b, c, g: g),
-        ("this is the trace; the other two eigenvalues are part of it.", lambda *a: np.trace(J(*a))),
-        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: np.trace(J(*a)) - 1),
-        ("this is the trace minus one of the other two eigenvalues; take both away.", lambda *a: right(*a) + 1),
-        ("this is the determinant, the product of all three eigenvalues.", lambda *a: np.linalg.det(J(*a))),
-        (largest, lambda *a: max(1.0, right(*a))),
-        (largest, lambda *a: max(1.0, abs(right(*a)))),
-        (largest.replace("largest", "smallest"), lambda *a: min(a[3], right(*a))),
-        (largest.replace("largest", "middle one"), lambda *a: sorted([a[3], 1.0, right(*a)])[1]),
-        ("this is an eigenvalue of K D; J has the identity added to it.", lambda *a: right(*a) - 1),
-        ("your number is not an eigenvalue: you lost the discount somewhere.", lambda a, b, c, g: 1 + a - 2 * b + c),
-        (
-            "your number is not an eigenvalue: a sign is wrong, or the weights are exchanged. q is the weight of the "
-            "second transition.",
-            lambda a, b, c, g: 1 - a + b * (1 + g) - g * c,
-        ),
-        (
-            "your number is not an eigenvalue: one sign is wrong; the query listens too.",
-            lambda a, b, c, g: 1 + a - b * (1 + g) - g * c,
-        ),
-        (
-            "your number is not an eigenvalue: the query listens too, with its own weight.",
-            lambda a, b, c, g: 1 + a - b * (1 + g),
-        ),
-    ]
-    judge_function(
-        answer,
-        right,
-        cases,
-        mistakes,
-        "your number is not an eigenvalue of the iteration matrix. Write down its diagonal first.",
-        "your eigenvalue",
-    )
+    advice = "your number is not an eigenvalue of the iteration matrix. Write down its diagonal first."
+    judge_function(answer, right, cases, mistakes, advice, "your eigenvalue")
     return "With gamma, three weights decide whether the shortest walk that can diverge does so."
 
 
@@ -446,22 +404,26 @@ def _errors(rng, step_sizes):
 
 
 def _algorithm(
-    K=lambda x: kernels.softmax_kernel(x, x[:-1]), order=None, delta=None, fixed_delta=False, show=lambda rows: rows
+    K=lambda x: kernels.softmax_kernel(x, x[:-1]),
+    error=lambda v, r, gamma: r + gamma * v[1:] - v[:-1],
+    order=None,
+    fixed_errors=False,
+    report=lambda history: history,
 ):
     """Weighted softmax TD at all steps; ``order`` updates positions one after the other."""
 
     def function(x, rewards, gamma, n_steps):
-        weights, v, errors = K(x), np.zeros(len(x)), delta or (lambda v, r, gamma: r + gamma * v[1:] - v[:-1])
-        first, history = errors(v, rewards, gamma), [v]
+        weights, v = K(x), np.zeros(len(x))
+        first, history = error(v, rewards, gamma), [v]
         for _ in range(n_steps):
             v = v.copy()
             if order:
                 for j in order(range(len(x))):
-                    v[j] += weights[j] @ errors(v, rewards, gamma)
+                    v[j] += weights[j] @ error(v, rewards, gamma)
             else:
-                v += weights @ (first if fixed_delta else errors(v, rewards, gamma))
+                v += weights @ (first if fixed_errors else error(v, rewards, gamma))
             history.append(v)
-        return show(np.array(history))
+        return report(np.array(history))
 
     return function
 
@@ -471,47 +433,44 @@ def _same_state(x):
     return same / np.maximum(same.sum(axis=1, keepdims=True), 1)
 
 
+def _wrong_axis(x):
+    return _normalised(np.exp(x @ x[:-1].T), axis=0)
+
+
 def bug(answer):
     """A mended `suspect(x, rewards, gamma, n_steps)`, with values at all steps."""
+    mistakes = {
+        "nothing has changed: visits of one state still differ.": _algorithm(order=iter),
+        "visits of one state still differ: now the last position goes first.": _algorithm(order=reversed),
+        "the TD errors never change: compute them anew in every step, before the loop over positions.": _algorithm(
+            fixed_errors=True
+        ),
+        "all rows of your history are the last one: store a copy of the values.": _algorithm(
+            report=lambda h: 0 * h + h[-1]
+        ),
+        "the query has become a source: its weight is lost.": _algorithm(
+            lambda x: kernels.softmax_kernel(x, x)[:, :-1]
+        ),
+        "the weights of each source sum to 1 over the positions; those of each position should.": _algorithm(
+            _wrong_axis
+        ),
+        "all sources have the same weight now.": _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1))),
+        "a position listens to visits of its own state only; the kernel was right before.": _algorithm(_same_state),
+        "the discount is missing.": _algorithm(error=lambda v, r, gamma: r + v[1:] - v[:-1]),
+        "the values of the successors are missing.": _algorithm(error=lambda v, r, gamma: r - v[:-1]),
+        "your values are the changes; add them up.": _algorithm(
+            report=lambda h: np.vstack([h[:1], np.diff(h, axis=0)])
+        ),
+        "all your values are 0.": _algorithm(report=lambda h: 0 * h),
+    }
+
     rng, cases = generator("weighted_softmax_td.bug features"), {}
     sizes = [(3, 12), (2, 5), (4, 6), (1, 3), (3, 4), (2, 6)]
     for (setting, (states, rewards, gamma, n)), (d, n_steps) in zip(walks("weighted_softmax_td.bug").items(), sizes):
         X = rng.normal(size=(n, d))
         cases[f"{setting}, with d = {d} and {n_steps} steps,"] = X[states], rewards, gamma, n_steps
-    mistakes = [
-        ("nothing has changed: visits of one state still differ.", _algorithm(order=iter)),
-        ("visits of one state still differ: now the last position goes first.", _algorithm(order=reversed)),
-        (
-            "the TD errors never change: compute them anew in every step, before the loop over positions.",
-            _algorithm(fixed_delta=True),
-        ),
-        (
-            "all rows of your history are the last one: store a copy of the values.",
-            _algorithm(show=lambda h: 0 * h + h[-1]),
-        ),
-        (
-            "the query has become a source: its weight is lost.",
-            _algorithm(lambda x: kernels.softmax_kernel(x, x)[:, :-1]),
-        ),
-        (
-            "the weights of each source sum to 1 over the positions; those of each position should.",
-            _algorithm(_wrong_axis),
-        ),
-        (
-            "all sources have the same weight now.",
-            _algorithm(lambda x: np.full((len(x), len(x) - 1), 1 / (len(x) - 1))),
-        ),
-        ("a position listens to visits of its own state only; the kernel was right before.", _algorithm(_same_state)),
-        ("the discount is missing.", _algorithm(delta=lambda v, r, gamma: r + v[1:] - v[:-1])),
-        ("the values of the successors are missing.", _algorithm(delta=lambda v, r, gamma: r - v[:-1])),
-        (
-            "your values are the changes; add them up.",
-            _algorithm(show=lambda h: np.vstack([h[:1], np.diff(h, axis=0)])),
-        ),
-        ("all your values are 0.", _algorithm(show=lambda h: 0 * h)),
-    ]
 
-    def otherwise(arguments, found):
+    def advice(arguments, found):
         x, right = arguments[0], _algorithm()(*arguments)
         spread = max(np.ptp(found[:, (x == one).all(axis=1)], axis=1).max() for one in x)
         if spread > ROUNDING:
@@ -519,20 +478,8 @@ def bug(answer):
         step = int(np.argmax(np.abs(found - right).max(axis=1) > ROUNDING))
         return f"visits of one state agree now, but the values are off from step {step} on."
 
-    judge_function(answer, _algorithm(), cases, mistakes, otherwise, "your history")
+    judge_function(answer, _algorithm(), cases, mistakes, advice, "your history")
     return "Visits of one state agree at every step again."
 
 
-def _wrong_axis(x):
-    return _normalised(np.exp(x @ x[:-1].T), axis=0)
-
-
-EXERCISES = {
-    "by_hand": by_hand,
-    "kernel": kernel,
-    "state_step": state_step,
-    "scale_needed": scale_needed,
-    "third_eigenvalue": third_eigenvalue,
-    "faster_steps": faster_steps,
-    "bug": bug,
-}
+EXERCISES = by_hand, kernel, state_step, scale_needed, third_eigenvalue, faster_steps, bug

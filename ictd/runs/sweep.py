@@ -177,7 +177,7 @@ def sweep(
         table.write()
         for point in points:
             if states[point.name] == "finished":
-                table.attempt(point, lambda: read(folder / point.name), quiet=True)
+                table.attempt(point, read, folder / point.name, quiet=True)
         if workers is None:
             options = {
                 "sample": sample,
@@ -186,10 +186,10 @@ def sweep(
                 "checkpoint_seconds": checkpoint_seconds,
             }
             for point in waiting:
-                table.attempt(point, lambda: run.trusted(folder / point.name, point.config, seeds, **options))
+                table.attempt(point, run.trusted, folder / point.name, point.config, seeds, **options)
         else:
             for point, outcome in _remote(workers, folder, waiting, seeds, threads, sample):
-                table.attempt(point, lambda: _store(folder / point.name, outcome))
+                table.attempt(point, _store, folder / point.name, outcome)
     return list(table.rows.values())
 
 
@@ -230,11 +230,11 @@ class _Table:
     def write(self):
         of_run.write_json(self.folder / TABLE, self.head | {"points": list(self.rows.values())})
 
-    def attempt(self, point, work, quiet=False):
+    def attempt(self, point, work, *arguments, quiet=False, **options):
         """Do the work of a point and note its numbers, or why it failed."""
         row = self.rows[point.name]
         try:
-            row |= work().numbers() | {"status": "finished"}
+            row |= work(*arguments, **options).numbers() | {"status": "finished"}
             line = f"value error {row['value_error_median'] or float('nan'):.3g}, {row['seconds']:.1f} s"
         except Exception as error:  # of any kind: the other points go on
             row |= {"status": "failed", "error": describe(error)}
