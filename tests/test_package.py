@@ -211,6 +211,17 @@ except AttributeError as error:
     assert python(code) == ["5", "2", "empty", *cure.split()]
 
 
+def test_exercises_are_known_without_torch():
+    """Names, and the checks of the chapters that need NumPy only, are there where torch is missing."""
+    code = """
+import sys
+sys.modules.update(torch=None, matplotlib=None)
+from ictd import exercises
+print(len(exercises.names()) > 50, bool(exercises.check("policy_evaluation.by_hand", "nonsense")))
+"""
+    assert python(code)[-2:] == ["True", "False"]
+
+
 def test_the_face_of_pretrain_gives_what_it_lists():
     pretrain = pytest.importorskip("ictd.pretrain")
     pytest.importorskip("torch")

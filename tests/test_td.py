@@ -92,6 +92,19 @@ def test_scaling_rewards_and_start_scales_the_values(c):
     assert_close(scaled, -3 * state_form(c))
 
 
+def test_steps_of_many_processes_are_those_of_each():
+    """With two leading dimensions, and some states as sources."""
+    rng = np.random.default_rng(4)
+    M, P = rng.dirichlet(np.ones(3), (2, 4, 5)), rng.dirichlet(np.ones(5), (2, 4, 3))
+    r, v, sources = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4, 5)), [0, 2, 3]
+    *_, values = td.bellman_steps(M, P, r, 0.9, [1.0, 0.5], v, sources)
+    for i in np.ndindex(2, 4):
+        expected = v[i]
+        for size in (1.0, 0.5):
+            expected = expected + size * M[i] @ (r[i] + 0.9 * P[i] @ expected - expected[sources])
+        assert_close(values[i], expected, 1e-13)
+
+
 def test_position_n_is_never_a_source():
     """The kernel runs over positions 0..n-1: with one transition it is 1, whatever the features of S_1."""
     values = td.weighted_softmax_td([[1.0], [50.0]], [2.0], 0.5, 2)
