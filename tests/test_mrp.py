@@ -9,18 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import STANDARD_ERRORS, assert_close, contexts, discounts, seeds
 
-<<<<<<< HEAD
 from ictd import empirical, mrp
 from ictd.mrp import MRP, Trajectory, boyan_chain, boyan_transitions, cumulative, eliminate, sample_paths, solve_bellman
-=======
-<<<<<<< HEAD
-from ictd import empirical
-from ictd.mrp import MRP, Trajectory, boyan_chain, boyan_transitions, cumulative, eliminate, sample_paths, solve_bellman
-=======
-from ictd import empirical, mrp
-from ictd.mrp import MRP, Trajectory, boyan_chain, sample_paths
->>>>>>> main
->>>>>>> numpy
 
 
 def random_mrp(n_states, gamma, rng, zeros=0.3):
