@@ -21,7 +21,7 @@ from ictd.exercises._values import ROUNDED, ROUNDING, close, distance, nearly, r
 def standard_settings():
     """Settings of NumPy, warnings and PyTorch under which every check runs, whatever the reader has set."""
     # torch that nobody has loaded has no settings, and takes a second to load
-    defaults = _settings.torch_defaults if "torch" in sys.modules else _settings.numpy_defaults
+    defaults = _settings.torch_defaults if sys.modules.get("torch") else _settings.numpy_defaults
     with defaults(), np.printoptions(**_settings.PRINTING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
