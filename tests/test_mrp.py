@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import STANDARD_ERRORS, assert_close, contexts, discounts, seeds
 
-from ictd import empirical, mrp
+from ictd import empirical
 from ictd.mrp import MRP, Trajectory, boyan_chain, boyan_transitions, cumulative, eliminate, sample_paths, solve_bellman
 
 
@@ -253,16 +253,6 @@ def test_sampling_depends_on_the_generator_only():
     first, second = chain.sample(50, rng), chain.sample(50, rng)
     again = chain.sample(50, np.random.default_rng(1))
     assert (first.states == again.states).all() and (first.states != second.states).any()
-
-
-def test_many_chains_at_once_are_eliminated_and_solved_as_each_alone():
-    rng = np.random.default_rng(5)
-    P, r = rng.dirichlet(np.ones(4), (2, 3, 4)), rng.normal(size=(2, 3, 4))
-    mu, values = mrp.eliminate(P), mrp.solve_bellman(P, r, 0.9)
-    for at in np.ndindex(2, 3):
-        process = MRP(P[at], r[at], 0.9)
-        assert_close(mu[at], process.stationary())
-        assert_close(values[at], process.value())
 
 
 def plain_path(P, state, uniforms):

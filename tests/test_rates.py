@@ -57,6 +57,7 @@ def test_curves_of_one_seed_repeat():
         one.errors[0] = 0
     with pytest.raises(AttributeError):
         one.errors = two.errors
+    assert one == one and one != two and len({one, two}) == 2  # compared by identity
 
 
 def test_rare_complete_contexts_are_waited_for():
@@ -140,7 +141,7 @@ def test_fits_of_exact_laws():
 
 
 def test_two_thousand_resamples_if_not_said_otherwise():
-    errors = np.random.default_rng(0).uniform(1, 2, (6, 4))
+    errors = np.random.default_rng(0).uniform(1, 2, (6, 12))
     for fit, arguments in ((rates.fitted_rate, (errors, (0, 3))), (rates.fitted_slope, (range(1, 7), errors))):
         default, given, few = (fit(*arguments, np.random.default_rng(1), *n) for n in ((), (2000,), (20,)))
         assert default == given != few
