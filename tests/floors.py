@@ -15,7 +15,8 @@ PACKAGE = ROOT / "ictd"
 _TABLE = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")))
 NEEDS_TORCH = set(re.findall(r"``(\w+)``.*torch", _TABLE))
 FLOORS = {name: int(floor) for floor, name in re.findall(r"^(\d+) +``(\w+)``", _TABLE, re.MULTILINE)}
-GENERAL = ["errors", "global_state", "package", "statements"]  # test files of many modules at once
+# Test files of many modules at once, and those of the modules for which _read_out and _tensors are there.
+GENERAL = ["errors", "global_state", "package", "statements", "state_form", "neu"]
 
 
 def core(top=5, without=("plots", "environments")):

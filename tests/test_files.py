@@ -1,8 +1,10 @@
 """Files that are whole at every moment, whoever else writes them, and whenever a process is killed."""
 
+import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from ictd import _files
@@ -130,3 +132,64 @@ def test_paths():
     for wrong, kind in ((3, TypeError), (b"a", TypeError), (None, TypeError), ("", ValueError)):
         with pytest.raises(kind, match="^path must (be a str or a Path|not be an empty text)"):
             _files.file_path("path", wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ("..", "path must name a file"),
+        ("a\0b", "path must name a file"),
+        ("no_such_folder/a", "path must be in an existing folder"),
+        ("n" * 300, "path must be a path that can be written"),
+    ],
+)
+def test_a_place_for_a_file_is_found_or_refused(tmp_path, wrong, words):
+    assert _files.place("path", tmp_path / "new") == tmp_path / "new"
+    with pytest.raises(ValueError, match=f"^{words}"):
+        _files.place("path", f"{tmp_path}/{wrong}")
+
+
+def test_a_folder_that_cannot_be_written_is_no_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(ValueError, match="can be written; .*Permission denied"):
+        _files.place("path", tmp_path / "new")
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_file_system_without_links_is_served(tmp_path, monkeypatch, taken):
+    """The place is looked at first, then the file is moved there."""
+
+    def no_links(*_):
+        if taken:  # by somebody else, meanwhile
+            (tmp_path / "a").write_text("theirs")
+        raise OSError("Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    if taken:
+        with pytest.raises(FileExistsError):
+            _files.create(tmp_path / "a", lambda file: file.write(b"mine"))
+    else:
+        _files.create(tmp_path / "a", lambda file: file.write(b"mine"))
+    assert (tmp_path / "a").read_text() == ("theirs" if taken else "mine")
+
+
+@locks
+def test_a_file_system_without_locks_is_served(path, monkeypatch):
+    def no_locks(*_):
+        raise OSError("No locks available")
+
+    monkeypatch.setattr(_files.fcntl, "flock", no_locks)
+    _files.write_bytes(path, b"new")
+    assert path.read_text() == "new"
+
+
+def test_a_damaged_archive_is_refused():
+    file = io.BytesIO()
+    _files.write_arrays(file, {"x": np.arange(1000)})
+    content = bytearray(file.getvalue())
+    assert _files.read_arrays(bytes(content))["x"].tolist() == list(range(1000))
+    content[4000] ^= 1
+    with pytest.raises(ValueError, match="checksum of x.npy is wrong"):
+        _files.read_arrays(bytes(content))
+    with pytest.raises(ValueError, match="not a zip file"):
+        _files.read_arrays(b"no archive")
