@@ -1,6 +1,7 @@
 """Optional packages: whether they are installed and work, and the cure where they are not."""
 
 import importlib
+import sys
 from importlib.util import find_spec
 
 # The extra that installs a package.
@@ -45,23 +46,28 @@ def load(path):
         raise AttributeError(f"{path} needs {error.name}, which is not installed: {cure(error.name)}") from error
 
 
-def face(package, homes):
-    """What a package needs to re-export names lazily: ``__getattr__`` and ``__dir__``.
+def face(package, homes=None, modules=()):
+    """What a package needs to load names and modules on first use: ``__getattr__`` and ``__dir__``.
 
     Parameters
     ----------
     package : str
         Its ``__name__``.
-    homes : dict of str to str
+    homes : dict of str to str, optional
         The module of the package in which each name lives.
+    modules : sequence of str
+        Modules that need more than the package itself.
     """
+    homes = homes or {}
 
     def __getattr__(name):
+        if name in modules:
+            return load(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(load(f"{package}.{homes[name]}"), name)
 
     def __dir__():
-        return sorted(homes)
+        return sorted({*vars(sys.modules[package]), *homes, *modules})
 
     return __getattr__, __dir__

@@ -38,7 +38,7 @@ def place(name, value):
             raise ValueError(f"{name} must name a file; got {str(value)!r}")
         if not path.parent.is_dir():
             raise ValueError(f"{name} must be in an existing folder; there is no {path.parent}")
-        for part in (path, _partial(path)):
+        for part in (path, partial_path(path)):
             with contextlib.suppress(FileNotFoundError):
                 os.lstat(part)
         if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
@@ -110,7 +110,7 @@ def _move_to_free_place(new, path):
 @contextlib.contextmanager
 def _complete(path, write):
     """The file beside a path, written and on the disk; it is gone afterwards, moved or not."""
-    partial = _partial(Path(path))
+    partial = partial_path(Path(path))
     with _alone(partial) as file:
         try:
             write(file)
@@ -151,7 +151,8 @@ def _is_at(path, handle):
         return False
 
 
-def _partial(path):
+def partial_path(path):
+    """The file beside a path that is used while writing."""
     return path.parent / f".{path.name}.partial"  # also of "/", which has no name
 
 

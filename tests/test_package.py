@@ -5,13 +5,13 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from floors import FLOORS, NEEDS_TORCH
 
 import ictd
 
@@ -21,9 +21,8 @@ FILES = {path.stem: [path] for path in SOURCE.glob("*.py") if not path.stem.star
 FILES |= {path.parent.name: sorted(path.parent.rglob("*.py")) for path in SOURCE.glob("*/__init__.py")}
 MODULES = sorted(FILES)
 
-# The floors, as the docstring of the package lists them.
-FLOORS = {name: int(floor) for floor, name in re.findall(r"^(\d+) +``(\w+)``", ictd.__doc__, re.MULTILINE)}
-NUMPY_HALF = ("mrp", "features", "prompt", "reference", "environments", "empirical", "kernels", "td", "tasks", "rates")
+# The concepts that need no torch; folders are workshops.
+NUMPY_HALF = [name for name in FLOORS if name not in NEEDS_TORCH and len(FILES[name]) == 1]
 
 
 def nodes(module):

@@ -42,11 +42,4 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name):
-    if name == "sliders":
-        return _extras.load(f"{__name__}.sliders")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), "sliders"])
+__getattr__, __dir__ = _extras.face(__name__, modules=("sliders",))  # which needs ipywidgets

@@ -36,13 +36,4 @@ __all__ = [
     "MOST_THREADS", "OtherRunError", "RunError", "SavedRun", "begin", "check", "finish", "read", "run", "state",
     "sweep",
 ]  # fmt: skip
-
-
-def __getattr__(name):
-    if name != "figures":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _extras.load(f"{__name__}.figures")  # on first use, as it needs matplotlib
-
-
-def __dir__():
-    return sorted([*__all__, "figures"])
+__getattr__, __dir__ = _extras.face(__name__, modules=("figures",))  # which needs matplotlib

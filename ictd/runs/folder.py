@@ -209,7 +209,11 @@ def check(folder, config, seeds, threads, force=False, sample=None):
     OtherRunError, RunError
         The folder belongs to another run, or to something else.
     """
-    here = identity(config, seeds, threads, sample)
+    return _found(folder, identity(config, seeds, threads, sample), force)
+
+
+def _found(folder, here, force):
+    """The state of a folder that a run of this identity can use."""
     found = state(folder)
     if found != "empty" and not force:
         compare(folder, read_config(folder), here)
@@ -228,7 +232,7 @@ def _check_writable(folder):
     """Refuse a new folder where none can be made, before any work is done."""
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(folder / f".{CHECKPOINT}.partial")
+            os.lstat(_files.partial_path(folder / CHECKPOINT))
     except OSError as error:
         raise RunError(f"{folder} cannot be used: {error.strerror}") from None
     while not folder.exists():
@@ -265,15 +269,14 @@ def begin(folder, config, seeds, threads, versions, force=False, sample=None):
     {"empty", "begun", "finished"}
         As `check`; "empty" also where a run was removed.
     """
-    found = check.trusted(folder, config, seeds, threads, force, sample)
+    here = identity(config, seeds, threads, sample)
+    found = _found(folder, here, force)
     folder.mkdir(parents=True, exist_ok=True)
     if force and found != "empty":
         clear(folder)
         found = "empty"
     if found == "empty":
-        content = {"format": FORMAT, "version": VERSION} | identity(config, seeds, threads, sample)
-        content |= {"versions": versions}
-        write_json(folder / CONFIG, content)
+        write_json(folder / CONFIG, {"format": FORMAT, "version": VERSION} | here | {"versions": versions})
     return found
 
 
