@@ -1,6 +1,7 @@
 """The folder of a run: what it holds, kills at any moment, refusals. Nothing is ever lost or overwritten unasked."""
 
 import copy
+import dataclasses
 import json
 import os
 import pickle
@@ -33,6 +34,9 @@ OPTIONS = (
     "--states 4 --dim 2 --layers 2 --context 20 --steps 60 --batch 4 --records 6 --held-out 8 --neu-batches 3 "
     "--neu-batch 4 --seeds 3"
 ).split()
+# Far longer than a process from outside waits before it disturbs the run
+LONG_CONFIG = dataclasses.replace(CONFIG, n_steps=600)
+LONG = [*OPTIONS, "--steps", str(LONG_CONFIG.n_steps)]
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX processes")
 
 
@@ -41,6 +45,14 @@ def finished(tmp_path_factory):
     """A finished run, not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "a"
     runs.run(folder, CONFIG, SEEDS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def long_finished(tmp_path_factory):
+    """The same for the run that is disturbed."""
+    folder = tmp_path_factory.mktemp("runs") / "long"
+    runs.run(folder, LONG_CONFIG, SEEDS)
     return folder
 
 
@@ -337,9 +349,9 @@ def test_a_kill_between_any_two_writes_loses_nothing(tmp_path, finished):
 
 
 @posix
-def test_real_kills_at_random_moments(tmp_path, finished):
+def test_real_kills_at_random_moments(tmp_path, long_finished):
     """kill -9 of the command, again and again; at the end the results are those of an undisturbed run."""
-    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(tmp_path / "a"), *OPTIONS, "--save-every", "0"]
+    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(tmp_path / "a"), *LONG, "--save-every", "0"]
     path = tmp_path / "a" / "checkpoint.npz"
     chance = random.Random(time.time_ns())
     steps = []
@@ -358,16 +370,16 @@ def test_real_kills_at_random_moments(tmp_path, finished):
     else:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and "going on" in done.stderr, done.stderr
-    assert steps == sorted(steps) and 0 < steps[0] <= CONFIG.n_steps, steps
+    assert steps == sorted(steps) and 0 < steps[0] <= LONG_CONFIG.n_steps, steps
     for path in (tmp_path / "a").glob("figure-*"):
         path.unlink()
-    assert_same_results(tmp_path / "a", finished)
+    assert_same_results(tmp_path / "a", long_finished)
 
 
 @posix
-def test_ctrl_c_saves_the_state_between_two_steps(tmp_path, finished):
+def test_ctrl_c_saves_the_state_between_two_steps(tmp_path, long_finished):
     folder = tmp_path / "a"
-    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(folder), *OPTIONS, "--save-every", "0.01"]
+    command = [sys.executable, "-m", "ictd", "pretrain", "--out", str(folder), *LONG, "--save-every", "0.01"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not (folder / "checkpoint.npz").exists():
         time.sleep(0.005)
@@ -377,8 +389,8 @@ def test_ctrl_c_saves_the_state_between_two_steps(tmp_path, finished):
     assert "interrupted; the checkpoint is saved, and the same command goes on" in error
     assert "Traceback" not in error
     assert runs.state(folder) == "begun"
-    runs.run(folder, CONFIG, SEEDS)
-    assert_same_results(folder, finished)
+    runs.run(folder, LONG_CONFIG, SEEDS)
+    assert_same_results(folder, long_finished)
 
 
 @posix
